@@ -1,0 +1,3 @@
+//! The daemon: sockets, processes, disk and HTTP around [`routing_core`]. It decides nothing about routing by itself.
+
+pub mod agent;

@@ -1,0 +1,2 @@
+//! The daemon's command line.
+fn main() {}

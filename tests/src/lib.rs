@@ -1,0 +1,1 @@
+//! Black-box tests and the model checker.

@@ -1,0 +1,2 @@
+//! Set-up, build, run, test, bench and package: everything a person would otherwise type.
+fn main() {}
