@@ -1,0 +1,110 @@
+"""What the stand-in remembers between requests. It knows no HTTP route and no file layout but the settings file."""
+
+import asyncio
+import json
+import os
+import time
+from dataclasses import dataclass, field
+
+# Enough of each model folder for the frontend's own default workflow to validate.
+MODELS = {
+    "checkpoints": ["v1-5-pruned-emaonly-fp16.safetensors", "fixture-xl.safetensors"],
+    "loras": ["fixture-style.safetensors"],
+    "vae": ["fixture-vae.safetensors"],
+}
+
+# Inputs whose combos are model folders, by (class, input).
+MODEL_COMBOS = {
+    ("CheckpointLoaderSimple", "ckpt_name"): "checkpoints",
+    ("LoraLoader", "lora_name"): "loras",
+    ("VAELoader", "vae_name"): "vae",
+}
+
+# Without these a first visit opens a template dialog or an update notice that covers the canvas.
+FIRST_RUN_SETTINGS = {
+    "Comfy.TutorialCompleted": True,
+    "Comfy.InstalledVersion": "1.49.0",
+    "Comfy.Notification.ShowVersionUpdates": False,
+    "Comfy.Workflow.ShowMissingModelsWarning": False,
+    "Comfy.Workflow.WarnBlueprintOverwrite": False,
+    "Comfy.Minimap.Visible": False,
+    "Comfy.Release.Status": "skipped",
+}
+
+
+@dataclass
+class Prompt:
+    """One queued prompt: the real server's queue tuple under names."""
+
+    number: int
+    prompt_id: str
+    graph: dict
+    extra: dict
+    outputs: list
+
+    def as_tuple(self):
+        """The list form that `/queue` and `/history` show."""
+        return [self.number, self.prompt_id, self.graph, self.extra, self.outputs]
+
+
+@dataclass
+class Comfy:
+    """The whole state of one stand-in server."""
+
+    object_info: dict
+    user_dir: str
+    static_dir: str
+    step_ms: int
+    sockets: dict = field(default_factory=dict)
+    pending: list = field(default_factory=list)
+    running: Prompt | None = None
+    interrupted: bool = False
+    failing_class: str | None = None
+    history: dict = field(default_factory=dict)
+    packs: dict = field(default_factory=dict)
+    counter: int = 0
+    started: float = field(default_factory=time.time)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    settings: dict = field(default_factory=dict)
+
+    def __post_init__(self):
+        os.makedirs(self.default_user(), exist_ok=True)
+        self.settings = dict(FIRST_RUN_SETTINGS)
+        if os.path.isfile(self.settings_file()):
+            with open(self.settings_file(), encoding="utf-8") as stored:
+                self.settings.update(json.load(stored))
+        self.save_settings()
+        for (class_type, name), folder in MODEL_COMBOS.items():
+            required = self.object_info.get(class_type, {}).get("input", {}).get("required", {})
+            if name in required:
+                required[name][0] = list(MODELS[folder])
+        self.object_info_body = json.dumps(self.object_info, separators=(",", ":")).encode()
+
+    def default_user(self):
+        """The folder of the only user, where settings and user data live."""
+        return os.path.join(self.user_dir, "default")
+
+    def settings_file(self):
+        """Where the real server keeps settings, so that tests may preseed them."""
+        return os.path.join(self.default_user(), "comfy.settings.json")
+
+    def save_settings(self):
+        """Writes the settings as the real server does on every change."""
+        with open(self.settings_file(), "w", encoding="utf-8") as out:
+            json.dump(self.settings, out, indent=1)
+
+    def status(self):
+        """The payload of a `status` frame."""
+        remaining = len(self.pending) + (1 if self.running else 0)
+        return {"status": {"exec_info": {"queue_remaining": remaining}}}
+
+    async def send(self, kind, data, client=None):
+        """Sends one frame to one client, or to every client when none is named."""
+        text = json.dumps({"type": kind, "data": data})
+        for key, socket in list(self.sockets.items()):
+            if client is not None and key != client:
+                continue
+            try:
+                await socket.send_str(text)
+            except (ConnectionError, RuntimeError):
+                self.sockets.pop(key, None)
