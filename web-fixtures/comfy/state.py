@@ -9,15 +9,21 @@ from dataclasses import dataclass, field
 # Enough of each model folder for the frontend's own default workflow to validate.
 MODELS = {
     "checkpoints": ["v1-5-pruned-emaonly-fp16.safetensors", "fixture-xl.safetensors"],
+    "diffusion_models": ["z_image_turbo_bf16.safetensors"],
+    "text_encoders": ["qwen_3_4b.safetensors"],
     "loras": ["fixture-style.safetensors"],
-    "vae": ["fixture-vae.safetensors"],
+    "vae": ["ae.safetensors"],
 }
 
-# Inputs whose combos are model folders, by (class, input).
-MODEL_COMBOS = {
-    ("CheckpointLoaderSimple", "ckpt_name"): "checkpoints",
-    ("LoraLoader", "lora_name"): "loras",
-    ("VAELoader", "vae_name"): "vae",
+# Inputs whose combos list a model folder, by the input's name.
+MODEL_INPUTS = {
+    "ckpt_name": "checkpoints",
+    "unet_name": "diffusion_models",
+    "clip_name": "text_encoders",
+    "clip_name1": "text_encoders",
+    "clip_name2": "text_encoders",
+    "lora_name": "loras",
+    "vae_name": "vae",
 }
 
 # Without these a first visit opens a template dialog or an update notice that covers the canvas.
@@ -74,10 +80,10 @@ class Comfy:
             with open(self.settings_file(), encoding="utf-8") as stored:
                 self.settings.update(json.load(stored))
         self.save_settings()
-        for (class_type, name), folder in MODEL_COMBOS.items():
-            required = self.object_info.get(class_type, {}).get("input", {}).get("required", {})
-            if name in required:
-                required[name][0] = list(MODELS[folder])
+        for definition in self.object_info.values():
+            for name, spec in definition.get("input", {}).get("required", {}).items():
+                if name in MODEL_INPUTS and isinstance(spec[0], list):
+                    spec[0] = MODELS[MODEL_INPUTS[name]] + spec[0]
         self.object_info_body = json.dumps(self.object_info, separators=(",", ":")).encode()
 
     def default_user(self):
