@@ -1,3 +1,4 @@
 //! The daemon: sockets, processes, disk and HTTP around [`routing_core`]. It decides nothing about routing by itself.
 
 pub mod agent;
+pub mod hub;

@@ -11,4 +11,11 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod command;
+pub mod fence;
+pub mod frame;
+pub mod guard;
 pub mod id;
+pub mod path;
+pub mod refusal;
+pub mod target;
