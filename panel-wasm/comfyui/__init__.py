@@ -1,0 +1,16 @@
+"""ComfyUI custom node: serves the panel's files and relays its socket to the orchestrator daemon.
+
+The page talks to ComfyUI's own origin only. It never sees the daemon's token and needs no second port.
+"""
+
+from server import PromptServer
+
+from . import relay
+
+WEB_DIRECTORY = "./web"
+NODE_CLASS_MAPPINGS = {}
+NODE_DISPLAY_NAME_MAPPINGS = {}
+__all__ = ["NODE_CLASS_MAPPINGS", "NODE_DISPLAY_NAME_MAPPINGS", "WEB_DIRECTORY"]
+
+PromptServer.instance.routes.get("/comfy_orchestrator/ws")(relay.socket)
+PromptServer.instance.routes.get("/comfy_orchestrator/status")(relay.status)
