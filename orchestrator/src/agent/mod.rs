@@ -1,6 +1,14 @@
 //! Agents of every kind behind one trait. A backend starts and speaks to one program; it knows nothing of tabs,
 //! workflows or routing, and never sees a second prompt before the first one's turn has ended.
 
+mod claude;
+mod config;
+mod handle;
+mod process;
+mod tool;
+
+pub use config::{AgentConfig, AgentKind, ConfigError};
+
 use async_trait::async_trait;
 use routing_core::agent::AgentEvent;
 use routing_core::id::{AgentSessionId, Backend};
