@@ -1,0 +1,85 @@
+//! `cargo xtask test`: everything, from nothing, in the order that finds a fault soonest; stops at the first.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::Program;
+use crate::progress::{Stages, say};
+use crate::setup::{self, Parts, browser, node, python};
+use crate::totals::Totals;
+use crate::workspace::Workspace;
+use crate::{check, panel};
+
+const BUILD_LIMIT: Duration = Duration::from_secs(1800);
+const TEST_LIMIT: Duration = Duration::from_secs(1800);
+
+/// Runs all stages; the last line printed counts the tests.
+pub(crate) fn test(workspace: &Workspace) -> Result<()> {
+    let mut stages = Stages::default();
+    let mut totals = Totals::default();
+    let outcome = run_stages(workspace, &mut stages, &mut totals);
+    say(&format!("stages:\n{}", stages.table()));
+    if !totals.is_empty() {
+        println!("{totals}");
+    }
+    if outcome.is_err() {
+        // The reason was told where it arose and is told again here, below the table.
+        stages.verdict()?;
+    }
+    outcome
+}
+
+fn run_stages(workspace: &Workspace, stages: &mut Stages, totals: &mut Totals) -> Result<()> {
+    stages.run("setup", || setup::setup(workspace, Parts::ALL))?;
+    stages.run("check", || check::check(workspace, &[]))?;
+    stages.run("build", || {
+        // The black-box tests start the programs themselves.
+        workspace.cargo().args(["build", "--workspace", "--bins"]).limit(BUILD_LIMIT).visible()
+    })?;
+    stages.run("rust tests", || rust_tests(workspace, totals))?;
+    stages.run("panel", || panel::build(workspace))?;
+    stages.run("browser tests", || browser_tests(workspace, totals))
+}
+
+fn rust_tests(workspace: &Workspace, totals: &mut Totals) -> Result<()> {
+    let has_nextest = workspace.cargo().args(["nextest", "--version"]).text().is_ok();
+    let commands: &[&[&str]] = if has_nextest {
+        // Nextest does not run the examples in the documentation.
+        &[&["nextest", "run", "--workspace"], &["test", "--workspace", "--doc"]]
+    } else {
+        &[&["test", "--workspace"]]
+    };
+    for command in commands {
+        counted(with_tools(workspace, workspace.cargo().args(*command))?, totals)?;
+    }
+    Ok(())
+}
+
+fn browser_tests(workspace: &Workspace, totals: &mut Totals) -> Result<()> {
+    let project = workspace.browser_tests();
+    node::require_project(workspace, &project)?;
+    counted(with_tools(workspace, node::npm_run(&project, "test")?)?, totals)
+}
+
+/// Tells a test program where the tools are that `setup` left.
+fn with_tools(workspace: &Workspace, program: Program) -> Result<Program> {
+    let program = program.env("COMFY_TOOLS", workspace.tools()).env("PYTHON", python::interpreter()?);
+    Ok(match browser::find(workspace) {
+        Some(found) => program.env(browser::VARIABLE, found),
+        None => program,
+    })
+}
+
+/// Runs a test program, shows its output and counts its tests; no test at all is a failure.
+fn counted(program: Program, totals: &mut Totals) -> Result<()> {
+    let shown = program.shown();
+    let (output, outcome) = program.limit(TEST_LIMIT).echoed()?;
+    let counted = Totals::read(&output);
+    *totals = totals.plus(counted);
+    outcome.with_context(|| format!("tests failed ({counted}); their output is above"))?;
+    if counted.is_empty() {
+        bail!("`{shown}` ran no test");
+    }
+    Ok(())
+}
