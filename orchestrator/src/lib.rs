@@ -2,3 +2,4 @@
 
 pub mod agent;
 pub mod hub;
+pub mod store;

@@ -1,0 +1,184 @@
+//! The conversation log in memory: the twin of the one on disk, for tests and for runs that shall leave nothing.
+
+use super::{Appended, LogError, LogStore, NewRow, Pending, Row};
+use routing_core::id::{ConversationKey, Seq};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A log that ends with its value.
+#[derive(Debug, Default)]
+pub struct MemoryLog {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    conversations: Vec<Conversation>,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Conversation {
+    key: ConversationKey,
+    rows: Vec<Row>,
+    by_key: HashMap<String, Seq>,
+}
+
+/// What a failed append has to take back, last first.
+enum Undo {
+    Conversation,
+    Row(usize),
+    Settled(usize, usize),
+}
+
+impl MemoryLog {
+    /// An empty log.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read<T: Default>(
+        &self,
+        conversation: &ConversationKey,
+        job: impl FnOnce(&Conversation) -> T,
+    ) -> Result<T, LogError> {
+        let state = self.state();
+        if state.closed {
+            return Err(LogError::Closed);
+        }
+        Ok(state.conversations.iter().find(|known| known.key == *conversation).map(job).unwrap_or_default())
+    }
+}
+
+impl State {
+    fn append(&mut self, rows: Vec<NewRow>) -> Result<Vec<Appended>, LogError> {
+        if self.closed {
+            return Err(LogError::Closed);
+        }
+        let mut undo = Vec::new();
+        let result = rows.into_iter().map(|row| self.append_one(row, &mut undo)).collect();
+        if Result::is_err(&result) {
+            for step in undo.into_iter().rev() {
+                self.take_back(step);
+            }
+        }
+        result
+    }
+
+    fn append_one(&mut self, row: NewRow, undo: &mut Vec<Undo>) -> Result<Appended, LogError> {
+        let place = match self.conversations.iter().position(|known| known.key == row.conversation) {
+            Some(place) => place,
+            None => {
+                let key = row.conversation.clone();
+                self.conversations.push(Conversation { key, rows: Vec::new(), by_key: HashMap::new() });
+                undo.push(Undo::Conversation);
+                self.conversations.len() - 1
+            }
+        };
+        let conversation = &mut self.conversations[place];
+        if let Some(seq) = row.key.as_ref().and_then(|key| conversation.by_key.get(key)) {
+            return Ok(Appended::Duplicate(*seq));
+        }
+        let seq = Seq(conversation.rows.len() as u64 + 1);
+        if let Some(key) = &row.key {
+            conversation.by_key.insert(key.clone(), seq);
+        }
+        conversation.rows.push(Row {
+            conversation: row.conversation,
+            seq,
+            kind: row.kind,
+            key: row.key,
+            at_ms: row.at_ms,
+            body: row.body,
+            inbound: row.inbound,
+            settled: false,
+        });
+        undo.push(Undo::Row(place));
+        for settled in row.settles {
+            let index = settled.0.checked_sub(1).and_then(|index| usize::try_from(index).ok());
+            let target = index.and_then(|index| conversation.rows.get_mut(index)).filter(|target| target.inbound);
+            let (Some(index), Some(target)) = (index, target) else {
+                return Err(LogError::UnknownRow { conversation: conversation.key.clone(), seq: settled });
+            };
+            if !std::mem::replace(&mut target.settled, true) {
+                undo.push(Undo::Settled(place, index));
+            }
+        }
+        Ok(Appended::New(seq))
+    }
+
+    fn take_back(&mut self, step: Undo) {
+        match step {
+            Undo::Conversation => {
+                self.conversations.pop();
+            }
+            Undo::Row(place) => {
+                let conversation = &mut self.conversations[place];
+                if let Some(key) = conversation.rows.pop().and_then(|row| row.key) {
+                    conversation.by_key.remove(&key);
+                }
+            }
+            Undo::Settled(place, index) => self.conversations[place].rows[index].settled = false,
+        }
+    }
+}
+
+impl LogStore for MemoryLog {
+    fn append(&self, rows: Vec<NewRow>) -> Pending<Vec<Appended>> {
+        Pending::ready(self.state().append(rows))
+    }
+
+    fn page(
+        &self,
+        conversation: &ConversationKey,
+        after: Seq,
+        upto: Option<Seq>,
+        limit: usize,
+    ) -> Result<Vec<Row>, LogError> {
+        let start = usize::try_from(after.0).unwrap_or(usize::MAX);
+        self.read(conversation, |known| {
+            let wanted = known.rows.iter().skip(start).take_while(|row| upto.is_none_or(|upto| row.seq <= upto));
+            wanted.take(limit).cloned().collect()
+        })
+    }
+
+    fn newest(&self, conversation: &ConversationKey) -> Result<Seq, LogError> {
+        self.read(conversation, |known| Seq(known.rows.len() as u64))
+    }
+
+    fn pending(&self, conversation: &ConversationKey) -> Result<Vec<Row>, LogError> {
+        self.read(conversation, |known| {
+            known.rows.iter().filter(|row| row.inbound && !row.settled).cloned().collect()
+        })
+    }
+
+    fn conversations(&self) -> Result<Vec<ConversationKey>, LogError> {
+        let state = self.state();
+        if state.closed {
+            return Err(LogError::Closed);
+        }
+        Ok(state.conversations.iter().map(|known| known.key.clone()).collect())
+    }
+
+    fn last_of_kind(&self, conversation: &ConversationKey, kind: &str) -> Result<Option<Row>, LogError> {
+        self.read(conversation, |known| known.rows.iter().rev().find(|row| row.kind == kind).cloned())
+    }
+
+    fn by_key(&self, conversation: &ConversationKey, key: &str) -> Result<Option<Row>, LogError> {
+        self.read(conversation, |known| known.rows.iter().find(|row| row.key.as_deref() == Some(key)).cloned())
+    }
+
+    fn flush(&self) -> Pending<()> {
+        let closed = self.state().closed;
+        Pending::ready(if closed { Err(LogError::Closed) } else { Ok(()) })
+    }
+
+    fn close(&self) -> Pending<()> {
+        self.state().closed = true;
+        Pending::ready(Ok(()))
+    }
+}

@@ -1,0 +1,155 @@
+//! The conversation log: one append-only sequence of rows a conversation, gapless from 1. It decides when a row is
+//! accepted (committed, never before), what counts as the same row (its key, rule D6) and which inbound rows still
+//! wait for the agent. It must not know what a row says, and never changes one but to mark it settled.
+
+mod database;
+mod error;
+mod memory;
+mod pending;
+mod schema;
+mod sqlite;
+
+#[cfg(test)]
+mod conformance;
+#[cfg(test)]
+mod tests;
+
+pub use database::Database;
+pub use error::LogError;
+pub use memory::MemoryLog;
+pub use pending::Pending;
+pub use schema::Migration;
+pub use sqlite::{SqliteLog, append_within};
+
+use routing_core::id::{ConversationKey, Seq};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// A row to append.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewRow {
+    /// Whose log.
+    pub conversation: ConversationKey,
+    /// What the row is, in the caller's words; [`LogStore::last_of_kind`] asks by it.
+    pub kind: String,
+    /// The durable key, unique within the conversation: `mid:<mid>`, `run:<prompt_id>` (rule D6). Without one the row
+    /// is new each time.
+    pub key: Option<String>,
+    /// When it happened, in milliseconds since 1970 by the caller's clock.
+    pub at_ms: i64,
+    /// The content.
+    pub body: Value,
+    /// The agent must consume it: it is pending until another row settles it.
+    pub inbound: bool,
+    /// Inbound rows of the same conversation that this row settles, in the same transaction.
+    pub settles: Vec<Seq>,
+}
+
+/// A row as it is in the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Whose log.
+    pub conversation: ConversationKey,
+    /// Its place, from 1.
+    pub seq: Seq,
+    /// What the row is.
+    pub kind: String,
+    /// Its durable key.
+    pub key: Option<String>,
+    /// When it happened, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// The content.
+    pub body: Value,
+    /// The agent must consume it.
+    pub inbound: bool,
+    /// A later row settled it. Always false for a row that is not inbound.
+    pub settled: bool,
+}
+
+/// What became of one row of an append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// Written, at this place.
+    New(Seq),
+    /// A row of this key was there already, at this place: nothing was written and nothing settled.
+    Duplicate(Seq),
+}
+
+impl Appended {
+    /// Where the row is, written now or before.
+    pub fn seq(self) -> Seq {
+        match self {
+            Self::New(seq) | Self::Duplicate(seq) => seq,
+        }
+    }
+}
+
+/// A store that was opened, and what had to be moved out of its way.
+#[derive(Debug)]
+pub struct Opened<S> {
+    /// The store.
+    pub store: S,
+    /// Where an unreadable file was put; the person should be told.
+    pub set_aside: Option<PathBuf>,
+}
+
+/// A conversation log.
+///
+/// Appends take effect in the order of the calls, whether or not their futures are polled; dropping a future does
+/// not take its rows back. Reads block for a short disk access at most, never wait for an append, and see every row
+/// whose append has been answered.
+pub trait LogStore: Send + Sync {
+    /// Appends all rows or none, and answers once they are durable.
+    ///
+    /// The future yields one answer a row, in order, or: [`LogError::UnknownRow`] when a settled row is not an
+    /// inbound row of its conversation; a disk error; [`LogError::Closed`]. After any error nothing was written.
+    fn append(&self, rows: Vec<NewRow>) -> Pending<Vec<Appended>>;
+
+    /// Rows with `after < seq <= upto`, by seq, at most `limit`.
+    ///
+    /// # Errors
+    /// A disk error, or [`LogError::Closed`].
+    fn page(
+        &self,
+        conversation: &ConversationKey,
+        after: Seq,
+        upto: Option<Seq>,
+        limit: usize,
+    ) -> Result<Vec<Row>, LogError>;
+
+    /// The place of the last row; `Seq(0)` when there is none.
+    ///
+    /// # Errors
+    /// A disk error, or [`LogError::Closed`].
+    fn newest(&self, conversation: &ConversationKey) -> Result<Seq, LogError>;
+
+    /// Inbound rows that nothing has settled, by seq.
+    ///
+    /// # Errors
+    /// A disk error, or [`LogError::Closed`].
+    fn pending(&self, conversation: &ConversationKey) -> Result<Vec<Row>, LogError>;
+
+    /// Every conversation that has a row, in the order of their first rows.
+    ///
+    /// # Errors
+    /// A disk error, or [`LogError::Closed`].
+    fn conversations(&self) -> Result<Vec<ConversationKey>, LogError>;
+
+    /// The newest row of a kind.
+    ///
+    /// # Errors
+    /// A disk error, or [`LogError::Closed`].
+    fn last_of_kind(&self, conversation: &ConversationKey, kind: &str) -> Result<Option<Row>, LogError>;
+
+    /// The row with a durable key.
+    ///
+    /// # Errors
+    /// A disk error, or [`LogError::Closed`].
+    fn by_key(&self, conversation: &ConversationKey, key: &str) -> Result<Option<Row>, LogError>;
+
+    /// Answers once everything appended before is durable or has failed.
+    fn flush(&self) -> Pending<()>;
+
+    /// Finishes what was appended before, then closes: later calls yield [`LogError::Closed`]. Repeating is harmless.
+    fn close(&self) -> Pending<()>;
+}
