@@ -107,12 +107,17 @@ impl Program {
         self
     }
 
-    /// The command line as a person would type it.
+    /// The command line as a person would type it where it runs.
     pub(crate) fn shown(&self) -> String {
+        let here = self.command.get_current_dir();
+        let relative = |argument: &OsStr| {
+            let path = Path::new(argument);
+            let path = here.and_then(|here| path.strip_prefix(here).ok()).filter(|rest| !rest.as_os_str().is_empty());
+            path.map_or(argument, Path::as_os_str).to_string_lossy().into_owned()
+        };
         let program = Path::new(self.command.get_program());
-        let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
-        let arguments = self.command.get_args().map(|argument| argument.to_string_lossy().into_owned());
-        std::iter::once(name).chain(arguments).collect::<Vec<_>>().join(" ")
+        let name = relative(program.file_name().unwrap_or(program.as_os_str()));
+        std::iter::once(name).chain(self.command.get_args().map(relative)).collect::<Vec<_>>().join(" ")
     }
 
     /// Runs it with its output shown as it comes.
@@ -396,6 +401,17 @@ mod tests {
         assert!(set_by_cargo_run("CARGO_MANIFEST_DIR"));
         assert!(!set_by_cargo_run("CARGO_TARGET_DIR"));
         assert!(!set_by_cargo_run("CARGO_HOME"));
+    }
+
+    #[test]
+    fn paths_below_the_folder_are_shown_short() {
+        let program = Program::new("/opt/bin/node").directory("/srv/here").args([
+            "/srv/here/a/b.js",
+            "-x",
+            "/srv/here",
+            "/srv/other",
+        ]);
+        assert_eq!(program.shown(), "node a/b.js -x /srv/here /srv/other");
     }
 
     #[cfg(unix)]

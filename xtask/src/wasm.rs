@@ -72,7 +72,11 @@ fn make_package(workspace: &Workspace, compiled: &Path, package: &Path) -> Resul
         .context("the program that binds the module does not compile")?;
     let scratch = tempfile::Builder::new().prefix("binding-").tempdir_in(compiler::output(workspace))?;
     let bindgen = format!("bindgen{}", std::env::consts::EXE_SUFFIX);
-    Program::new(workspace.target.join("debug").join(bindgen)).arg(compiled).arg(scratch.path()).visible()?;
+    Program::new(workspace.target.join("debug").join(bindgen))
+        .directory(&workspace.root)
+        .arg(compiled)
+        .arg(scratch.path())
+        .visible()?;
     let bound = scratch.path().join(MODULE);
     let optimised = scratch.path().join("optimised.wasm");
     optimizer::wasm_opt(workspace).arg("-Oz").args(FEATURES).arg(&bound).arg("--output").arg(&optimised).visible()?;

@@ -21,7 +21,7 @@ pub(crate) fn ensure(workspace: &Workspace) -> Result<Done> {
 
 /// `wasm-opt`, ready for its arguments.
 pub(crate) fn wasm_opt(workspace: &Workspace) -> Program {
-    Program::new("node").arg(script(workspace))
+    Program::new("node").directory(&workspace.root).arg(script(workspace))
 }
 
 fn folder(workspace: &Workspace) -> PathBuf {
