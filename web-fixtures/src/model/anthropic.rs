@@ -4,7 +4,7 @@
 
 use super::play::{self, Call, Encoder, event, fresh_id};
 use super::{Recorder, content_texts, parse_body, tokens_in};
-use crate::script::{Entry, ToolResult, next_step};
+use crate::script::{Entry, ToolResult, is_agent_note, next_step};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -61,7 +61,8 @@ fn user_entry(content: &Value) -> Entry {
     for block in blocks {
         match block["type"].as_str() {
             Some("tool_result") => results.push(ToolResult {
-                texts: content_texts(&block["content"]),
+                // Claude appends reminders of its own to what a tool said.
+                texts: content_texts(&block["content"]).into_iter().filter(|text| !is_agent_note(text)).collect(),
                 structured: None,
                 is_error: block["is_error"].as_bool().unwrap_or(false),
             }),

@@ -21,7 +21,7 @@ mod step;
 
 pub use directive::{Directive, Problem, parse};
 pub use placeholder::{PlaceholderError, Results, ToolResult};
-pub use step::{End, Entry, Part, Step, next_step};
+pub use step::{End, Entry, Part, Step, is_agent_note, next_step};
 
 /// The longest echo of a tool result, in characters.
 pub const ECHO_LIMIT: usize = 2_000;

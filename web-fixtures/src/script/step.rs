@@ -105,18 +105,16 @@ fn merge(entries: &[Entry]) -> Vec<Entry> {
     merged
 }
 
-/// The directives of the blocks since the last interruption. A failure or a wait in an earlier block than the last
-/// scripted one has had its turn: it stays in the history without an answer and must not strike again.
+/// The directives of the blocks since the last interruption. A failure or a wait that something follows in a later
+/// block has had its turn: it stays in the history without an answer and must not strike again.
 fn script_of(texts: &[String]) -> Vec<Directive> {
     let start = texts.iter().rposition(|text| text.contains(INTERRUPTED)).unwrap_or(0);
-    let mut blocks: Vec<Vec<Directive>> =
-        texts[start..].iter().map(|text| parse(text)).filter(|block| !block.is_empty()).collect();
-    let last = blocks.pop().unwrap_or_default();
+    let newest = texts.iter().rposition(|text| !is_agent_note(text)).unwrap_or(0);
+    let blocks = texts.iter().enumerate().skip(start);
     blocks
-        .into_iter()
-        .flatten()
-        .filter(|directive| match directive {
-            Directive::Error(_) | Directive::Hang(_) | Directive::Slow { .. } | Directive::Silence => false,
+        .flat_map(|(at, text)| parse(text).into_iter().map(move |directive| (at, directive)))
+        .filter(|(at, directive)| match directive {
+            Directive::Error(_) | Directive::Hang(_) | Directive::Slow { .. } | Directive::Silence => *at >= newest,
             Directive::Say(_)
             | Directive::Tool { .. }
             | Directive::Permission(_)
@@ -124,8 +122,14 @@ fn script_of(texts: &[String]) -> Vec<Directive> {
             | Directive::Garbage
             | Directive::Malformed { .. } => true,
         })
-        .chain(last)
+        .map(|(_, directive)| directive)
         .collect()
+}
+
+/// A block that an agent adds by itself, to a prompt as well as to a tool result.
+#[must_use]
+pub fn is_agent_note(text: &str) -> bool {
+    text.trim_start().starts_with("<system-reminder>")
 }
 
 /// A step before its placeholders are filled: a message ends with its tool calls or with its failure.
@@ -182,7 +186,9 @@ fn carry_out(index: usize, raw: RawStep, results: &Results, tools: &[String]) ->
         let resolved = resolved.or_else(|| (name.contains("__") && !tools.is_empty()).then(|| name.clone()));
         match (resolved, results.fill(&arguments)) {
             (Some(resolved), Ok(arguments)) => calls.push((resolved, arguments)),
-            (None, _) => parts.push(Part::Say(format!("script error: no tool named {name} is offered"))),
+            (None, _) => parts.push(Part::Say(format!(
+                "script error: no tool named {name} is offered; an agent may have deferred it"
+            ))),
             (_, Err(error)) => parts.push(Part::Say(format!("script error: {name}: {error}"))),
         }
     }
@@ -285,6 +291,8 @@ mod tests {
         assert_eq!(step(&[user(&["@@error 529@@"])]).end, End::Error(529));
         assert_eq!(step(&[user(&["@@error 529@@", "@@say next@@"])]).end, End::Turn);
         assert_eq!(says(&step(&[user(&["@@hang 30@@"]), user(&["@@say next@@"])])), "next");
+        assert_eq!(says(&step(&[user(&["@@error 529@@", "<system-reminder>x</system-reminder>", "go on"])])), "ok");
+        assert_eq!(step(&[user(&["@@error 529@@", "<system-reminder>x</system-reminder>"])]).end, End::Error(529));
         let interrupted = [user(&["@@tool add_node@@"]), user(&["[Request interrupted by user]", "@@say next@@"])];
         assert_eq!(says(&step(&interrupted)), "next");
     }
