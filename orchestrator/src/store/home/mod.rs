@@ -133,9 +133,7 @@ impl Home {
         let path = match choice {
             HomeChoice::Given(path) => path.clone(),
             HomeChoice::Default if surroundings.under_test => return Err(HomeError::RealHomeUnderTest),
-            HomeChoice::Default => {
-                surroundings.user_folder.as_ref().ok_or(HomeError::NoUserFolder)?.join(DEFAULT_NAME)
-            }
+            HomeChoice::Default => surroundings.user_folder.as_ref().ok_or(HomeError::NoUserFolder)?.join(DEFAULT_NAME),
         };
         let fail = |source| HomeError::Io { path: path.clone(), source };
         match fs::symlink_metadata(&path) {

@@ -151,9 +151,7 @@ impl LogStore for MemoryLog {
     }
 
     fn pending(&self, conversation: &ConversationKey) -> Result<Vec<Row>, LogError> {
-        self.read(conversation, |known| {
-            known.rows.iter().filter(|row| row.inbound && !row.settled).cloned().collect()
-        })
+        self.read(conversation, |known| known.rows.iter().filter(|row| row.inbound && !row.settled).cloned().collect())
     }
 
     fn conversations(&self) -> Result<Vec<ConversationKey>, LogError> {

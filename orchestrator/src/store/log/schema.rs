@@ -64,8 +64,7 @@ pub(super) fn inspect(connection: &Connection) -> Result<Contents, LogError> {
     if !tables.iter().any(|table| table == "schema_version") {
         return Ok(Contents::Foreign);
     }
-    let version: Option<i64> =
-        connection.query_row("SELECT max(version) FROM schema_version", [], |row| row.get(0))?;
+    let version: Option<i64> = connection.query_row("SELECT max(version) FROM schema_version", [], |row| row.get(0))?;
     Ok(Contents::Version(version.unwrap_or(0)))
 }
 

@@ -85,13 +85,7 @@ fn conversation_id(connection: &Connection, key: &ConversationKey) -> Result<i64
 }
 
 /// The first row that settles another stays the one on record.
-fn settle(
-    connection: &Connection,
-    conversation: i64,
-    row: &NewRow,
-    settled: Seq,
-    by: i64,
-) -> Result<(), LogError> {
+fn settle(connection: &Connection, conversation: i64, row: &NewRow, settled: Seq, by: i64) -> Result<(), LogError> {
     let changed = connection
         .prepare_cached(
             "UPDATE entries SET settled_by = coalesce(settled_by, ?3) WHERE conversation = ?1 AND seq = ?2 AND inbound = 1",

@@ -47,10 +47,10 @@ fn what_was_answered_is_there_after_a_restart() {
     let log = open(&path);
     assert_eq!(seqs(&everything(&log, "a")), [1, 2, 3, 4]);
     assert_eq!(seqs(&log.pending(&conversation("a")).unwrap()), [3]);
-    assert_eq!(append(&log, vec![keyed("a", "mid:1"), row("a")]).unwrap(), [
-        Appended::Duplicate(Seq(2)),
-        Appended::New(Seq(5))
-    ]);
+    assert_eq!(
+        append(&log, vec![keyed("a", "mid:1"), row("a")]).unwrap(),
+        [Appended::Duplicate(Seq(2)), Appended::New(Seq(5))]
+    );
 }
 
 /// The files are copied while the daemon runs, as a power cut would leave them: every answered row is in the copy.
@@ -120,7 +120,9 @@ fn reading_does_not_wait_for_the_writer() {
 fn a_garbage_file_is_set_aside_with_its_side_files_and_a_fresh_one_works() {
     let (_folder, path) = scratch();
     let garbage = [&b"SQLite format 3\0"[..], &[0xa5; 4096]].concat();
-    for content in [&b"not a database, but longer than its header is, surely longer than a hundred bytes ".repeat(3), &garbage] {
+    for content in
+        [&b"not a database, but longer than its header is, surely longer than a hundred bytes ".repeat(3), &garbage]
+    {
         fs::write(&path, content).unwrap();
         fs::write(with_suffix(&path, "-wal"), "wal").unwrap();
         fs::write(with_suffix(&path, "-shm"), "shm").unwrap();
@@ -291,14 +293,14 @@ fn a_log_that_cannot_be_written_says_so_and_can_still_be_read() {
     let (_folder, path) = scratch();
     let log = open(&path);
     append(&log, vec![row("a")]).unwrap();
-    let forbid = |on: bool| {
-        log.database().write(move |connection| Ok(connection.pragma_update(None, "query_only", on)?)).wait().unwrap();
-    };
-    forbid(true);
-    assert_eq!(append(&log, vec![row("a")]).unwrap_err().code(), "read_only");
+    log.database().write(|connection| Ok(connection.pragma_update(None, "query_only", true)?)).wait().unwrap();
+    for _ in 0..2 {
+        assert_eq!(append(&log, vec![row("a")]).unwrap_err().code(), "read_only");
+    }
     assert_eq!(seqs(&everything(&log, "a")), [1]);
-    forbid(false);
-    assert_eq!(append(&log, vec![row("a")]).unwrap(), [Appended::New(Seq(2))]);
+    // The setting belongs to the connection; with a new one the disk is as good as writable again.
+    drop(log);
+    assert_eq!(append(&open(&path), vec![row("a")]).unwrap(), [Appended::New(Seq(2))]);
 }
 
 #[test]

@@ -296,8 +296,7 @@ fn is_dead(document: &Document, conversation: &ConversationKey, session: &AgentS
 /// Takes every adoptable per-workflow entry of the conversation's backend out and yields the one used last.
 fn take_legacy(document: &mut Document, conversation: &ConversationKey, now_ms: i64) -> Option<Entry> {
     let backend = conversation.backend();
-    let keys: Vec<_> =
-        document.sessions.keys().filter(|key| is_legacy_of(key, backend.as_str())).cloned().collect();
+    let keys: Vec<_> = document.sessions.keys().filter(|key| is_legacy_of(key, backend.as_str())).cloned().collect();
     let legacy: Vec<_> = keys.iter().filter_map(|key| document.sessions.remove(key)).collect();
     let mut newest = legacy
         .into_iter()

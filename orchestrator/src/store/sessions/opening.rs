@@ -63,12 +63,7 @@ impl SessionStore {
     ///
     /// # Errors
     /// [`SessionsError::InUse`] when another daemon owns the file; a folder or lock file that cannot be created.
-    pub fn open(
-        home: &Home,
-        port: u16,
-        temporary_folder: &Path,
-        now_ms: i64,
-    ) -> Result<OpenedSessions, SessionsError> {
+    pub fn open(home: &Home, port: u16, temporary_folder: &Path, now_ms: i64) -> Result<OpenedSessions, SessionsError> {
         let path = home.sessions(port);
         if let Some(folder) = path.parent() {
             files::create_private_folder(folder)

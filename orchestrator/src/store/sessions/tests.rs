@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed step is the failure of the test")]
 
 use super::*;
-use crate::store::home::{HomeChoice, Surroundings};
 use crate::store::home::Home;
+use crate::store::home::{HomeChoice, Surroundings};
 use serde_json::{Value, json};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -221,7 +221,17 @@ fn d2_a_missing_file_imports_the_old_one_once_and_leaves_it() {
 
 #[test]
 fn d2_an_unreadable_file_is_set_aside_and_the_old_one_is_not_consulted() {
-    let broken = ["", "{", "garbage \u{0}", "[]", "3", "{\"v\":2}", "{\"v\":2,\"sessions\":[]}", "{\"v\":99,\"sessions\":{}}", "{\"a\":1}"];
+    let broken = [
+        "",
+        "{",
+        "garbage \u{0}",
+        "[]",
+        "3",
+        "{\"v\":2}",
+        "{\"v\":2,\"sessions\":[]}",
+        "{\"v\":99,\"sessions\":{}}",
+        "{\"a\":1}",
+    ];
     for text in broken {
         let scratch = Scratch::with(text);
         scratch.write(&scratch.legacy(), &current(json!({"orchestrator::claude": {"s": "legacy", "t": NOW}})));
@@ -321,7 +331,15 @@ fn d3_the_newest_entry_of_the_backend_is_adopted_and_all_of_them_are_consumed() 
 
 #[test]
 fn d3_keys_of_tests_and_keys_that_are_none_of_a_tab_are_never_adopted() {
-    let keys = ["e2e-1::claude", "spike-x::claude", "a::b::claude", "orchestrator::x::claude", "::claude", "claude", "wf:a::claudette"];
+    let keys = [
+        "e2e-1::claude",
+        "spike-x::claude",
+        "a::b::claude",
+        "orchestrator::x::claude",
+        "::claude",
+        "claude",
+        "wf:a::claudette",
+    ];
     let entries: Value = keys.iter().map(|key| ((*key).to_owned(), json!({"s": *key, "t": NOW}))).collect();
     let scratch = Scratch::with(&current(entries));
     let store = scratch.store();
