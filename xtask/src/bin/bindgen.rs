@@ -12,6 +12,6 @@ fn main() -> Result<()> {
         bail!("usage: bindgen MODULE.wasm OUTPUT-FOLDER");
     };
     let mut bindgen = Bindgen::new();
-    bindgen.input_path(module).typescript(true).web(true)?;
+    bindgen.input_path(module).typescript(true).remove_name_section(true).remove_producers_section(true).web(true)?;
     bindgen.generate(output).with_context(|| format!("cannot make a browser package from {}", module.display()))
 }
