@@ -140,6 +140,9 @@ impl Program {
         self.command.stdout(file.try_clone()?).stderr(file);
         let mut child = self.spawn()?;
         let outcome = wait(&mut child, self.limit, Some(label)).and_then(|status| succeeded(status, &shown));
+        if interrupted() {
+            return outcome;
+        }
         outcome.with_context(|| {
             let text = fs::read_to_string(log).unwrap_or_default();
             format!("{label}: the last lines of {}:\n{}", log.display(), last_lines(&text, SHOWN_LINES))
