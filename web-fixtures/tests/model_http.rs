@@ -86,6 +86,24 @@ async fn anthropic_goes_on_with_the_result_and_ignores_the_agents_notes() {
 }
 
 #[tokio::test]
+async fn anthropic_heeds_what_the_person_said_during_the_turn() {
+    let model = RunningModel::start().await.unwrap();
+    let note =
+        "<system-reminder>\nThe user sent a new message while you were working:\n@@say folded@@\n</system-reminder>";
+    let content =
+        json!([{"type": "text", "text": "a result with @@say not a script@@"}, {"type": "text", "text": note}]);
+    let talk = json!([
+        {"role": "user", "content": SCRIPT},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "x", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": content}]},
+    ]);
+    let mut body = claude(talk);
+    body["stream"] = json!(false);
+    let answer = json(&model, "/v1/messages", &body).await;
+    assert_eq!(answer["content"], json!([{"type": "text", "text": "folded"}]));
+}
+
+#[tokio::test]
 async fn failures_have_the_status_and_the_form_of_the_api() {
     let model = RunningModel::start().await.unwrap();
     let talk = json!([{"role": "user", "content": "@@error 529@@"}]);

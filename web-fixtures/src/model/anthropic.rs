@@ -60,12 +60,13 @@ fn user_entry(content: &Value) -> Entry {
     let mut results = Vec::new();
     for block in blocks {
         match block["type"].as_str() {
-            Some("tool_result") => results.push(ToolResult {
-                // Claude appends reminders of its own to what a tool said.
-                texts: content_texts(&block["content"]).into_iter().filter(|text| !is_agent_note(text)).collect(),
-                structured: None,
-                is_error: block["is_error"].as_bool().unwrap_or(false),
-            }),
+            Some("tool_result") => {
+                // Claude puts reminders of its own beside what a tool said, and in them what the person said meanwhile.
+                let (notes, said) = content_texts(&block["content"]).into_iter().partition(|text| is_agent_note(text));
+                texts.extend::<Vec<String>>(notes);
+                let is_error = block["is_error"].as_bool().unwrap_or(false);
+                results.push(ToolResult { texts: said, structured: None, is_error });
+            }
             Some("text") => texts.extend(block["text"].as_str().map(str::to_owned)),
             _ => {}
         }
