@@ -1,0 +1,58 @@
+// Puts the executors together. Which command may run now is decided by the caller, through `recheck`.
+import type { Args } from './args'
+import { Frontend } from './comfy'
+import type { Executor } from './context'
+import { Identities } from './identity'
+import { addNode, connect, disconnect, editNode, removeNode, setWidget } from './nodes'
+import { getErrors, outline, query } from './read'
+import { Runs } from './run'
+import { screenshot } from './screenshot'
+import { searchNodes } from './search'
+import { CommandError, type Canvas } from './types'
+import * as workflows from './workflows'
+
+const EXECUTORS: Record<string, Executor> = {
+  workflow_list: workflows.list,
+  workflow_open: workflows.open,
+  workflow_new: workflows.create,
+  workflow_save: workflows.save,
+  workflow_save_as: workflows.saveAs,
+  workflow_rename: workflows.rename,
+  workflow_close: workflows.close,
+  graph_outline: outline,
+  graph_query: query,
+  graph_get_errors: getErrors,
+  graph_screenshot: screenshot,
+  graph_add_node: addNode,
+  graph_remove_node: removeNode,
+  graph_connect: connect,
+  graph_disconnect: disconnect,
+  graph_set_widget: setWidget,
+  graph_edit_node: editNode,
+  nodes_search: searchNodes,
+}
+
+/** The commands that a canvas executes. */
+export const COMMANDS: readonly string[] = [...Object.keys(EXECUTORS), 'graph_run']
+
+/**
+ * Takes hold of this page's canvas. Call once, from an extension's `setup`, so that the first load is seen too.
+ * @throws CommandError `unreadable` when the page is not ComfyUI's or not ready
+ */
+export function createCanvas(): Canvas {
+  const frontend = Frontend.find()
+  const identities = new Identities(frontend)
+  const runs = new Runs(frontend)
+  return {
+    identity: () => identities.current(),
+    onChange: (callback) => identities.onChange(callback),
+    onRunFinished: (callback) => runs.onFinished(callback),
+    async run(command, args: Args, recheck) {
+      const context = { frontend, identities, recheck }
+      if (command === 'graph_run') return runs.run(context, args)
+      const executor = Object.hasOwn(EXECUTORS, command) ? EXECUTORS[command] : undefined
+      if (!executor) throw new CommandError('unknown_command', `this panel knows no command ${command}`)
+      return executor(context, args)
+    },
+  }
+}
