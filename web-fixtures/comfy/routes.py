@@ -61,6 +61,8 @@ def api_routes(comfy: Comfy) -> web.RouteTableDef:
 
     @routes.get("/ws")
     async def socket(request):
+        if comfy.muted():
+            return web.Response(status=503)
         ws = web.WebSocketResponse()
         await ws.prepare(request)
         client = request.query.get("clientId") or uuid.uuid4().hex
@@ -218,7 +220,8 @@ def api_routes(comfy: Comfy) -> web.RouteTableDef:
             comfy.step_ms = int(body["step_ms"])
         if "failing_class" in body:
             comfy.failing_class = body["failing_class"]
-        if "drop_sockets" in body:
+        if "drop_sockets_ms" in body:
+            comfy.muted_until = time.monotonic() + body["drop_sockets_ms"] / 1000
             for ws in list(comfy.sockets.values()):
                 await ws.close(code=1001)
         if "send" in body:

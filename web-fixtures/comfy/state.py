@@ -66,6 +66,7 @@ class Comfy:
     running: Prompt | None = None
     interrupted: bool = False
     failing_class: str | None = None
+    muted_until: float = 0.0
     history: dict = field(default_factory=dict)
     packs: dict = field(default_factory=dict)
     counter: int = 0
@@ -104,8 +105,14 @@ class Comfy:
         remaining = len(self.pending) + (1 if self.running else 0)
         return {"status": {"exec_info": {"queue_remaining": remaining}}}
 
+    def muted(self):
+        """Whether the server plays one whose sockets are down."""
+        return time.monotonic() < self.muted_until
+
     async def send(self, kind, data, client=None):
         """Sends one frame to one client, or to every client when none is named."""
+        if self.muted():
+            return
         text = json.dumps({"type": kind, "data": data})
         for key, socket in list(self.sockets.items()):
             if client is not None and key != client:

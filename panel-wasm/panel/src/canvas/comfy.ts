@@ -354,6 +354,8 @@ export class Frontend {
 
   /** Closes a workflow that is not in front, without asking. Its unsaved changes are gone. */
   async close(workflow: Workflow): Promise<void> {
+    // The store drops the changes but keeps the mark, which would show on the file when it is opened again.
+    workflow.isModified = false
     await this.store.closeWorkflow(workflow)
   }
 
