@@ -8,7 +8,6 @@ use super::schema::{self, Contents, Migration};
 use super::{LogError, Opened, Pending};
 use crate::store::files;
 use crate::store::lock::OwnerLock;
-use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -183,7 +182,6 @@ fn probe(path: &Path) -> Result<Contents, LogError> {
     let connection =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     schema::inspect(&connection)
 }
 
