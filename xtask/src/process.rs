@@ -145,7 +145,7 @@ impl Program {
         }
         outcome.with_context(|| {
             let text = fs::read_to_string(log).unwrap_or_default();
-            format!("{label}: the last lines of {}:\n{}", log.display(), last_lines(&text, SHOWN_LINES))
+            format!("{label}; from {}:\n{}", log.display(), shortened(&text, SHOWN_LINES))
         })
     }
 
@@ -375,9 +375,15 @@ impl Collected {
     }
 }
 
-fn last_lines(text: &str, count: usize) -> String {
+/// The first and the last lines of a long text: npm tells the reason first, compilers last.
+fn shortened(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(count)..].join("\n")
+    if lines.len() <= count {
+        return lines.join("\n");
+    }
+    let first = count / 3;
+    let left_out = lines.len() - count;
+    format!("{}\n… {left_out} lines …\n{}", lines[..first].join("\n"), lines[first + left_out..].join("\n"))
 }
 
 #[cfg(test)]
@@ -385,10 +391,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_lines_are_the_last() {
-        assert_eq!(last_lines("a\nb\nc\n", 2), "b\nc");
-        assert_eq!(last_lines("a", 5), "a");
-        assert_eq!(last_lines("", 5), "");
+    fn a_long_text_keeps_its_two_ends() {
+        assert_eq!(shortened("a\nb\nc\n", 3), "a\nb\nc");
+        assert_eq!(shortened("a\nb\nc\nd\ne\n", 3), "a\n… 2 lines …\nd\ne");
+        assert_eq!(shortened("", 3), "");
     }
 
     #[test]
