@@ -132,7 +132,8 @@ interface LiteGraphGlobal {
 interface Tracker {
   captureCanvasState?: () => void
   checkState?: () => void
-  prepareForSave?: () => void
+  /** Open transactions; while there are any, nothing is captured. */
+  changeCount?: number
   constructor: { isLoadingGraph?: boolean }
 }
 
@@ -315,23 +316,37 @@ export class Frontend {
 
   /**
    * Mounts a workflow: the graph first, by which the frontend then moves its pointer. The other order would leave
-   * the old graph under the new name, and mark one of them modified.
+   * the old graph under the new name, and mark one of them modified. With `foreignGraph` the canvas does not hold the
+   * active workflow's graph, and the capture that the frontend makes of what it leaves is kept from overwriting it.
    */
-  async mount(workflow: Workflow, beforeLoad: () => void): Promise<void> {
+  async mount(workflow: Workflow, foreignGraph: boolean, beforeLoad: () => void): Promise<void> {
     const fromFile = !workflow.isLoaded
     if (fromFile) await workflow.load()
     beforeLoad()
     const state: unknown = JSON.parse(JSON.stringify(workflow.activeState))
-    await this.app.loadGraphData(state, true, true, workflow, {
-      checkForRerouteMigration: false,
-      deferWarnings: true,
-      skipAssetScans: !fromFile,
-    })
+    await this.withoutCapture(foreignGraph ? this.active()?.changeTracker : null, () =>
+      this.app.loadGraphData(state, true, true, workflow, {
+        checkForRerouteMigration: false,
+        deferWarnings: true,
+        skipAssetScans: !fromFile,
+      }),
+    )
   }
 
-  /** Opens an empty workflow in a tab of its own. */
-  async newBlank(): Promise<void> {
-    await this.app.extensionManager.command.execute('Comfy.NewBlankWorkflow')
+  private async withoutCapture(tracker: Tracker | null | undefined, action: () => Promise<unknown>): Promise<void> {
+    if (tracker) tracker.changeCount = (tracker.changeCount ?? 0) + 1
+    try {
+      await action()
+    } finally {
+      if (tracker) tracker.changeCount = Math.max(0, (tracker.changeCount ?? 1) - 1)
+    }
+  }
+
+  /** Opens an empty workflow in a tab of its own. `foreignGraph` as for `mount`. */
+  async newBlank(foreignGraph: boolean): Promise<void> {
+    await this.withoutCapture(foreignGraph ? this.active()?.changeTracker : null, () =>
+      this.app.extensionManager.command.execute('Comfy.NewBlankWorkflow'),
+    )
   }
 
   /** Writes a workflow to its file. What the tracker has is what is written, so the canvas is captured first. */

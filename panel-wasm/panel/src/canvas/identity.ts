@@ -1,6 +1,8 @@
 // Decides which workflow instance is mounted and active, or that this cannot be told. Knows no command.
 import { raw, type Frontend, type Workflow } from './comfy'
-import type { CanvasIdentity } from './types'
+import { CommandError, type CanvasIdentity } from './types'
+
+const LONGEST_LOAD_MS = 10_000
 
 /**
  * Follows the workflow instance in front.
@@ -14,6 +16,7 @@ export class Identities {
   private uuids = new WeakMap<Workflow, string>()
   private readonly page = crypto.randomUUID()
   private readonly listeners = new Set<(identity: CanvasIdentity | null) => void>()
+  private readonly waiting = new Set<() => void>()
   private loads = 0
   private openedDuringLoads = false
   private mounted: Workflow | null = null
@@ -77,6 +80,26 @@ export class Identities {
     return () => this.listeners.delete(callback)
   }
 
+  /**
+   * Waits until no load is under way.
+   * @throws CommandError `busy` when one takes too long
+   */
+  async settled(): Promise<void> {
+    if (this.loads === 0) return
+    await new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.waiting.delete(done)
+        reject(new CommandError('busy', 'ComfyUI is still loading a workflow; try again shortly'))
+      }, LONGEST_LOAD_MS)
+      const done = (): void => {
+        clearTimeout(timer)
+        this.waiting.delete(done)
+        resolve()
+      }
+      this.waiting.add(done)
+    })
+  }
+
   private graphIsOf(workflow: Workflow): boolean {
     const expected = workflow.activeState?.id
     const shown = this.frontend.rootGraph().id
@@ -92,6 +115,7 @@ export class Identities {
     this.openedDuringLoads = false
     this.setMounted(active)
     this.tell()
+    for (const done of [...this.waiting]) done()
   }
 
   private actionDone(name: string, workflow: Workflow | null): void {

@@ -21,6 +21,11 @@ function proven({ identities }: Context, what: string, workflow?: Workflow): Can
   return identity
 }
 
+/** Whether the canvas holds another graph than the active workflow's: it must not be captured into that one. */
+function isGraphForeign({ identities }: Context): boolean {
+  return identities.workflow() === null
+}
+
 /** `workflow_list` */
 export function list(context: Context): JsonValue {
   const { frontend, identities } = context
@@ -87,20 +92,22 @@ function openWorkflow(context: Context, name: string): Workflow {
 export async function open(context: Context, args: Args): Promise<JsonValue> {
   const { frontend, identities, recheck } = context
   const workflow = await anyWorkflow(context, needText(args, 'path'))
+  await identities.settled()
   recheck()
   const front = identities.workflow()
-  if (!front || raw(front) !== raw(workflow)) await frontend.mount(workflow, recheck)
+  if (!front || raw(front) !== raw(workflow)) await frontend.mount(workflow, isGraphForeign(context), recheck)
   return { opened: true, ...identityFields(proven(context, `${workflow.filename} was opened`, workflow)), modified: workflow.isModified }
 }
 
 /** `workflow_new` */
 export async function create(context: Context): Promise<JsonValue> {
-  const { frontend, recheck } = context
+  const { frontend, identities, recheck } = context
+  await identities.settled()
   recheck()
   const before = new Set(frontend.openWorkflows().map(raw))
-  await frontend.newBlank()
+  await frontend.newBlank(isGraphForeign(context))
   const identity = proven(context, 'a workflow was made')
-  const front = context.identities.workflow()
+  const front = identities.workflow()
   if (!front || before.has(raw(front))) throw new CommandError('not_applied', 'the frontend made no new workflow; see workflow_list')
   return { created: true, ...identityFields(identity) }
 }
@@ -134,7 +141,7 @@ async function saveCopy(context: Context, workflow: Workflow, path: string): Pro
   recheck()
   const copy = frontend.copy(workflow, path)
   // The copy becomes the workflow in front, which is another instance: what was fenced ends with the mount.
-  await frontend.mount(copy, recheck)
+  await frontend.mount(copy, false, recheck)
   proven(context, `${path} was opened`, copy)
   await frontend.save(copy)
   return saved(context, copy, { copied_from: from })
@@ -184,8 +191,9 @@ export async function close(context: Context, args: Args): Promise<JsonValue> {
   const { frontend, identities, recheck } = context
   const which = mayText(args, 'path')
   const force = mayFlag(args, 'force') ?? false
+  await identities.settled()
   const workflow = which === undefined ? needActive(context) : openWorkflow(context, which)
-  frontend.capture(workflow)
+  if (!isGraphForeign(context)) frontend.capture(workflow)
   const neverSaved = !workflow.isPersisted && (workflow.activeState?.nodes?.length ?? 0) > 0
   if (!force && (workflow.isModified || neverSaved)) {
     throw new CommandError('unsaved_changes', `${workflow.filename} has unsaved work: save it, or close it with force after asking the person`)
@@ -196,8 +204,8 @@ export async function close(context: Context, args: Args): Promise<JsonValue> {
   if (active && raw(active) === raw(workflow)) {
     // Something else must be in front first: the store closes without painting another.
     const next = frontend.successor()
-    if (next) await frontend.mount(next, recheck)
-    else await frontend.newBlank()
+    if (next) await frontend.mount(next, isGraphForeign(context), recheck)
+    else await frontend.newBlank(isGraphForeign(context))
     proven(context, `${closed.title} was about to be closed`, next ?? undefined)
   }
   await frontend.close(workflow)
