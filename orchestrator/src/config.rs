@@ -7,6 +7,7 @@ mod file;
 mod limits;
 
 pub use address::{ComfyUrl, Origin};
+pub(crate) use error::nearest;
 pub use error::{ConfigError, Place};
 pub use limits::{Limits, MOST_FRAME_BYTES};
 
@@ -95,7 +96,9 @@ impl Environment {
     fn text(&self, name: &'static str) -> Result<Option<String>, ConfigError> {
         self.get(name)
             .map(|value| {
-                value.into_string().map_err(|_| ConfigError::Environment { name, problem: "it is no UTF-8 text".to_owned() })
+                value
+                    .into_string()
+                    .map_err(|_| ConfigError::Environment { name, problem: "it is no UTF-8 text".to_owned() })
             })
             .transpose()
     }
@@ -144,7 +147,13 @@ impl Config {
             (None, Some(name)) => name,
             (None, None) => usual_agent(&agents, environment),
         };
-        Ok(Self { default_agent, server: server(file.server, flags, environment)?, limits: file.limits, agents, source })
+        Ok(Self {
+            default_agent,
+            server: server(file.server, flags, environment)?,
+            limits: file.limits,
+            agents,
+            source,
+        })
     }
 }
 
@@ -192,9 +201,9 @@ fn server(file: file::Server, flags: &Flags, environment: &Environment) -> Resul
         (Some(text), _) => {
             Some(ComfyUrl::parse(text).map_err(|problem| ConfigError::Flag { name: "--comfyui", problem })?)
         }
-        (None, Some(text)) => Some(
-            ComfyUrl::parse(&text).map_err(|problem| ConfigError::Environment { name: "COMFYUI_URL", problem })?,
-        ),
+        (None, Some(text)) => {
+            Some(ComfyUrl::parse(&text).map_err(|problem| ConfigError::Environment { name: "COMFYUI_URL", problem })?)
+        }
         (None, None) => file.comfyui,
     };
     let mut legacy_panels = file.legacy_panels;

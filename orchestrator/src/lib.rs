@@ -1,6 +1,10 @@
 //! The daemon: sockets, processes, disk and HTTP around [`routing_core`]. It decides nothing about routing by itself.
 
 pub mod agent;
+pub mod bridge;
+pub mod cli;
 pub mod config;
+mod console;
 pub mod hub;
 pub mod store;
+pub mod tools;

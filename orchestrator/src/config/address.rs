@@ -108,7 +108,8 @@ mod tests {
     fn an_origin_has_one_form() {
         assert_eq!(Origin::parse("HTTP://LocalHost:80/").unwrap().as_str(), "http://localhost");
         assert_eq!(Origin::parse("https://comfy.example:8443").unwrap().as_str(), "https://comfy.example:8443");
-        for wrong in ["null", "*", "127.0.0.1:8188", "file:///x", "http://a/b", "http://a?x", "http://u:p@a", "ws://a"] {
+        for wrong in ["null", "*", "127.0.0.1:8188", "file:///x", "http://a/b", "http://a?x", "http://u:p@a", "ws://a"]
+        {
             assert!(Origin::parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -132,7 +132,11 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn known_agent(&self, name: Spanned<String>, agents: &BTreeMap<String, AgentConfig>) -> Result<String, ConfigError> {
+    fn known_agent(
+        &self,
+        name: Spanned<String>,
+        agents: &BTreeMap<String, AgentConfig>,
+    ) -> Result<String, ConfigError> {
         let built_in = super::built_in_agents();
         let agents = if agents.is_empty() { &built_in } else { agents };
         if agents.contains_key(name.get_ref()) {

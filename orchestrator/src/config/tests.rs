@@ -48,7 +48,8 @@ fn claude_is_the_default_when_it_is_there() {
 
 #[test]
 fn flags_win_over_environment_and_that_over_the_file() {
-    let file = "[server]\nport = 1\ncomfyui = 'http://file:1'\n[agents.one]\nkind = 'demo'\n[agents.two]\nkind = 'demo'\n";
+    let file =
+        "[server]\nport = 1\ncomfyui = 'http://file:1'\n[agents.one]\nkind = 'demo'\n[agents.two]\nkind = 'demo'\n";
     let environment = Environment::of([("COMFYUI_MCP_BRIDGE_PORT", "2"), ("COMFYUI_URL", "http://environment:2/")]);
     let config = load(file).unwrap();
     assert_eq!((config.server.port, config.server.comfyui.unwrap().as_str()), (1, "http://file:1"));
@@ -69,7 +70,8 @@ fn flags_win_over_environment_and_that_over_the_file() {
 
 #[test]
 fn the_model_variable_is_for_claude_alone() {
-    let file = "[agents.a]\nkind = 'claude'\nmodel = 'small'\n[agents.b]\nkind = 'acp'\ncommand = ['x']\nmodel = 'other'\n";
+    let file =
+        "[agents.a]\nkind = 'claude'\nmodel = 'small'\n[agents.b]\nkind = 'acp'\ncommand = ['x']\nmodel = 'other'\n";
     let environment = Environment::of([("COMFYUI_MCP_PANEL_MODEL", "large")]);
     let config = load_with(file, Flags::default(), &environment).unwrap();
     assert_eq!(config.agents["a"].model.as_deref(), Some("large"));
@@ -96,7 +98,11 @@ fn every_section_is_read() {
 #[test]
 fn mistakes_name_file_line_column_key_and_the_right_one() {
     for (text, said, code) in [
-        ("[server]\nprot = 1", "config.toml:2:1: there is no key `prot` in [server]; did you mean `port`?", "config_unknown_key"),
+        (
+            "[server]\nprot = 1",
+            "config.toml:2:1: there is no key `prot` in [server]; did you mean `port`?",
+            "config_unknown_key",
+        ),
         (
             "[limits]\n  stal = 1",
             "config.toml:2:3: there is no key `stal` in [limits]; did you mean `stall`?",
@@ -129,7 +135,11 @@ fn mistakes_name_file_line_column_key_and_the_right_one() {
         ("[limits]\nframe_bytes = 7", "config.toml:2:15: `limits.frame_bytes`: it must be from ", "config_value"),
         ("[agents.A]\nkind = 'demo'", "config.toml:1:9: `agents.A`: a name has ", "config_value"),
         ("[agents.a]\nkind = 'other'", "config.toml:2:8: `agents.a.kind`: ", "config_value"),
-        ("[agents.a]\nkind = 'acp'", "config.toml:1:1: `agents.a`: an agent of kind \"acp\" needs command", "config_value"),
+        (
+            "[agents.a]\nkind = 'acp'",
+            "config.toml:1:1: `agents.a`: an agent of kind \"acp\" needs command",
+            "config_value",
+        ),
     ] {
         let (said, found) = mistake(text);
         assert!(said.starts_with(start), "{said} does not start with {start}");
@@ -143,8 +153,12 @@ fn mistakes_outside_the_file_name_their_place() {
     let error = load_with("", Flags::default(), &wrong).unwrap_err();
     assert_eq!(error.code(), "environment_value");
     assert!(error.to_string().contains("COMFYUI_MCP_BRIDGE_PORT"), "{error}");
-    let error = load_with("", Flags { agent: Some("Claud".into()), ..Flags::default() }, &Environment::of([])).unwrap_err();
-    assert_eq!((error.code(), error.to_string().as_str()), ("flag_value", "--agent: there is no agent `Claud`; did you mean `claude`?"));
+    let error =
+        load_with("", Flags { agent: Some("Claud".into()), ..Flags::default() }, &Environment::of([])).unwrap_err();
+    assert_eq!(
+        (error.code(), error.to_string().as_str()),
+        ("flag_value", "--agent: there is no agent `Claud`; did you mean `claude`?")
+    );
     let missing = Flags { config: Some("nowhere.toml".into()), ..Flags::default() };
     assert_eq!(load_with("", missing, &Environment::of([])).unwrap_err().code(), "config_missing");
 }
