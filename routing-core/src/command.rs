@@ -40,8 +40,8 @@ pub enum When {
 pub enum Deadline {
     /// The configured `limits.command`.
     Usual,
-    /// A longer time, in milliseconds, if the configured one is shorter.
-    AtLeast(u64),
+    /// So many times as long: the command loads, saves or draws.
+    Times(u64),
     /// As long as a person may think: `limits.ask`.
     Person,
 }

@@ -70,7 +70,9 @@ fn wanted(kind: Kind) -> String {
 
 fn is_node_id(value: &Value) -> bool {
     value.as_i64().is_some()
-        || value.as_str().is_some_and(|text| !text.is_empty() && text.split(':').all(|part| part.parse::<i64>().is_ok()))
+        || value
+            .as_str()
+            .is_some_and(|text| !text.is_empty() && text.split(':').all(|part| part.parse::<i64>().is_ok()))
 }
 
 fn is_choice(value: &Value) -> bool {

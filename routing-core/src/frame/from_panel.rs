@@ -33,7 +33,11 @@ impl FromPanel {
         let Some(kind) = kind.as_str().map(str::to_owned) else {
             return Err(FrameError::NoType);
         };
-        if PanelFrame::TYPES.contains(&kind.as_str()) { field(&kind, map).map(Self::Typed) } else { Ok(Self::Unknown(map)) }
+        if PanelFrame::TYPES.contains(&kind.as_str()) {
+            field(&kind, map).map(Self::Typed)
+        } else {
+            Ok(Self::Unknown(map))
+        }
     }
 }
 
@@ -66,7 +70,7 @@ macro_rules! panel_frames {
 
 panel_frames! {
     /// Who is there; again after every workflow switch (rule S3).
-    Hello(Hello) = "hello",
+    Hello(Box<Hello>) = "hello",
     /// A new title.
     Title(Title) = "title",
     /// The person said something.

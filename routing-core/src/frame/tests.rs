@@ -14,7 +14,8 @@ fn unknown_types_and_fields_survive_a_round_trip() {
         let frame = FromPanel::parse(&text.to_string()).unwrap();
         assert_eq!(serde_json::to_value(&frame).unwrap(), text);
     }
-    let command = json!({"rid": "r", "cmd": "graph_add_node", "timeout_ms": 5, "class_type": "KSampler", "workflow_uuid": "u"});
+    let command =
+        json!({"rid": "r", "cmd": "graph_add_node", "timeout_ms": 5, "class_type": "KSampler", "workflow_uuid": "u"});
     let frame = FromDaemon::parse(&command.to_string()).unwrap();
     assert_eq!(serde_json::to_value(&frame).unwrap(), command);
 }
@@ -27,7 +28,10 @@ fn bad_frames_say_what_is_wrong() {
     assert_eq!(code("{}"), "no_type");
     assert_eq!(code(r#"{"type":7}"#), "no_type");
     assert_eq!(code(r#"{"type":"user_message"}"#), "bad_field");
-    assert_eq!(code(&format!("{}1{}", r#"{"type":"x","a":"#.to_owned() + &"[".repeat(70), "]".repeat(70) + "}")), "too_deep");
+    assert_eq!(
+        code(&format!("{}1{}", r#"{"type":"x","a":"#.to_owned() + &"[".repeat(70), "]".repeat(70) + "}")),
+        "too_deep"
+    );
     let error = FromPanel::parse(r#"{"type":"user_message","text":5}"#).unwrap_err();
     assert!(error.to_string().contains("string"), "{error}");
 }

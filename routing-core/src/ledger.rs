@@ -1,0 +1,126 @@
+//! Tickets: what was sent and is waited for, what was asked, what was queued at ComfyUI. Each is settled once, by key
+//! (rules F3, G11, D6).
+
+use crate::id::{AskId, Backend, CallId, Rid, SocketId, TabKey};
+use serde_json::{Map, Value};
+
+/// A tool call that has no answer yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Call {
+    /// Whose agent called.
+    pub backend: Backend,
+    /// The command.
+    pub cmd: &'static str,
+    /// Its checked arguments, without `tab` and `retry_of`.
+    pub args: Map<String, Value>,
+    /// An earlier dispatch that this repeats.
+    pub retry_of: Option<Rid>,
+    /// Where it stands.
+    pub state: CallState,
+}
+
+/// Where a call stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CallState {
+    /// It waits for its tab to come back (rule T6), until then.
+    Parked {
+        /// The tab.
+        tab: TabKey,
+        /// Milliseconds.
+        until: u64,
+    },
+    /// It was sent; see [`Sent`].
+    Sent,
+    /// It is answered by several tabs (rule G12).
+    Gathering {
+        /// Dispatches without an answer.
+        open: Vec<Rid>,
+        /// Answers, by tab; `None`: not known.
+        found: Vec<(TabKey, Option<Value>)>,
+    },
+    /// A question that waits for the person.
+    Asking(AskId),
+}
+
+/// A command that was sent to a panel and is not answered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Sent {
+    /// Why.
+    pub purpose: Purpose,
+    /// To which tab.
+    pub tab: TabKey,
+    /// Over which socket.
+    pub socket: SocketId,
+    /// The command.
+    pub cmd: &'static str,
+    /// When it is given up.
+    pub deadline: u64,
+    /// How long that was, for the message.
+    pub allowed: u64,
+}
+
+/// Why a command was sent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// A tool call.
+    Call(CallId),
+    /// One of several for a call.
+    Gather(CallId),
+    /// A question.
+    Ask(AskId),
+    /// To learn what is in front, for a new target (rules G1, G2).
+    Retarget {
+        /// Whose target.
+        backend: Backend,
+        /// Who asked.
+        by: Asker,
+        /// The request's number.
+        request: u64,
+        /// What to pin; `None`: take what is in front.
+        pin: Option<String>,
+    },
+}
+
+/// Who asked for a target.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Asker {
+    /// The agent: pin and stamp move (rule T12).
+    Agent(CallId),
+    /// The person, in the picker.
+    Person(SocketId),
+}
+
+/// A dispatch whose outcome is unknown.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Lost {
+    /// Where it was sent.
+    pub tab: TabKey,
+    /// The command.
+    pub cmd: &'static str,
+}
+
+/// A question card (rule F3).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ask {
+    /// Whose question.
+    pub backend: Backend,
+    /// The tab that was asked.
+    pub tab: TabKey,
+    /// The call that still waits for it.
+    pub call: Option<CallId>,
+    /// When that call is answered without it.
+    pub deadline: u64,
+    /// The question and its choices, as they are sent.
+    pub args: Map<String, Value>,
+}
+
+/// A prompt that an agent queued (rule F3).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Run {
+    /// Whose run.
+    pub backend: Backend,
+    /// Where it was queued.
+    pub tab: TabKey,
+    /// The workflow, for people.
+    pub title: String,
+}

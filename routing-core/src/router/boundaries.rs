@@ -1,0 +1,169 @@
+//! New chat, resume, and the start of the daemon (rules B1, B2, S7, T8).
+
+use super::commits::Then;
+use super::tabs::Tab;
+use super::{Output, Restored, Router};
+use crate::frame::{Ack, Session, TurnState};
+use crate::id::{AgentSessionId, Backend, Seq, SocketId, TabKey};
+use crate::ledger::Purpose;
+use crate::refusal::Refusal;
+use crate::turn::{Item, Origin, Source};
+use serde_json::{Value, json};
+
+/// A boundary that waits for the agent to be gone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Boundary {
+    socket: SocketId,
+    session: Option<AgentSessionId>,
+    settles: Vec<Seq>,
+}
+
+impl Router {
+    /// New chat, or another session: the whole conversation, in every tab (rule B1).
+    pub(super) fn boundary(&mut self, socket: SocketId, key: &TabKey, session: Option<AgentSessionId>) {
+        let Some(backend) = self.tabs.get(key).map(|tab| tab.backend.clone()) else { return };
+        let kind = if session.is_some() { "resume_session" } else { "new_session" };
+        if self.boundaries.contains_key(&backend) {
+            return self.to(socket, Ack::new(false, kind).message("The conversation is being cleared already."));
+        }
+        let one = self.conversation(&backend);
+        let turn = one.turn.take();
+        let running = turn.is_some();
+        let mut settles: Vec<Seq> = turn.into_iter().flat_map(|turn| turn.batch).map(|item| item.seq).collect();
+        settles.extend(one.queue.drain(..).map(|item| item.seq));
+        one.forget_target();
+        one.session = None;
+        one.status = None;
+        for commit in self.commits.values_mut().filter(|commit| commit.backend == backend) {
+            if let Then::Accept { cancelled, .. } = &mut commit.then {
+                *cancelled = true;
+            }
+        }
+        self.close_calls(&backend);
+        self.close_asks(|ask| ask.backend == backend);
+        self.runs.retain(|_, run| run.backend != backend);
+        if running {
+            let members = self.members(&backend);
+            self.send(members, crate::frame::Turn { state: TurnState::Done });
+        }
+        self.boundaries.insert(backend.clone(), Boundary { socket, session: session.clone(), settles });
+        self.push(Output::Forget { backend, session });
+    }
+
+    fn close_calls(&mut self, backend: &Backend) {
+        let calls: Vec<_> = self.calls.iter().filter(|(_, call)| call.backend == *backend).map(|(id, _)| *id).collect();
+        let dead: Vec<_> = self
+            .sent
+            .iter()
+            .filter(|(_, sent)| match &sent.purpose {
+                Purpose::Call(call) | Purpose::Gather(call) => calls.contains(call),
+                Purpose::Retarget { backend: of, .. } => of == backend,
+                Purpose::Ask(_) => false,
+            })
+            .map(|(rid, _)| rid.clone())
+            .collect();
+        for rid in dead {
+            if let Some(sent) = self.sent.remove(&rid) {
+                self.lost.push_back((rid, crate::ledger::Lost { tab: sent.tab, cmd: sent.cmd }));
+            }
+        }
+        for call in calls {
+            self.answer(call, Err(Refusal::ConversationClosed));
+        }
+    }
+
+    /// The agent is gone and the store says so.
+    pub(super) fn forgotten(&mut self, backend: &Backend, durable: bool, now: u64) {
+        let Some(boundary) = self.boundaries.get(backend).cloned() else { return };
+        let (ack, reason) = match &boundary.session {
+            Some(id) => (
+                Ack::new(true, "resume_session").with("durable", durable),
+                json!({"reason": "resume_session", "session_id": id}),
+            ),
+            None => (Ack::new(true, "new_session").with("durable_cleared", durable), json!({"reason": "new_session"})),
+        };
+        let mut row = self.row(backend, "boundary", reason, now);
+        row.settles.clone_from(&boundary.settles);
+        self.commit(backend, vec![row], Then::Boundary { socket: boundary.socket, ack });
+    }
+
+    pub(super) fn boundary_done(&mut self, backend: &Backend, socket: SocketId, ack: Ack) {
+        let session = self.boundaries.remove(backend).and_then(|boundary| boundary.session);
+        let members = self.members(backend);
+        self.send(members, Session { session_id: session });
+        if self.sockets.contains_key(&socket) {
+            self.to(socket, ack);
+        }
+        self.pump(backend);
+    }
+
+    /// Takes up a stored conversation. Messages that no turn took go on waiting; those of a turn that was cut off are
+    /// reported, since what the agent did is not known.
+    pub(super) fn restore(&mut self, backend: &Backend, restored: Restored, now: u64) {
+        let one = self.conversation(backend);
+        one.newest = restored.newest;
+        one.start = restored.start;
+        one.last_turn = restored.last_turn;
+        let (cut_off, waiting): (Vec<_>, Vec<_>) =
+            restored.pending.into_iter().partition(|row| restored.taken.contains(&row.seq));
+        let items: Vec<Item> = waiting.iter().map(|row| item(row.seq, &row.kind, &row.body)).collect();
+        for item in &items {
+            if let Source::Person { origin: Some(origin) } = &item.source {
+                self.remember_tab(origin);
+            }
+        }
+        self.conversation(backend).queue.extend(items);
+        if !cut_off.is_empty() {
+            let turn = restored.last_turn;
+            let text = "⚠️ The daemon stopped while this was being answered. Part of it may have been done; look at the \
+                        canvas, then say how to go on.";
+            let notice = self.row(backend, "notice", json!({"text": text, "turn": turn, "code": "cut_off"}), now);
+            let mids: Vec<&Value> = cut_off.iter().filter_map(|row| row.body.get("mid")).collect();
+            let body = json!({"turn": turn, "outcome": "unknown", "mids": mids});
+            let mut end = self.row(backend, "turn_end", body, now);
+            end.settles = cut_off.iter().map(|row| row.seq).collect();
+            self.commit(backend, vec![notice, end], Then::Show);
+        }
+        self.pump(backend);
+    }
+
+    /// The tab of a stored message, known again by what it says of itself when it comes back.
+    fn remember_tab(&mut self, origin: &Origin) {
+        let number = origin.tab.as_str().trim_start_matches('t').parse().unwrap_or(0);
+        self.counters.tabs = self.counters.tabs.max(number);
+        let known = origin.identity.as_ref().is_some_and(|identity| self.tab_by_identity(identity).is_some());
+        if known || self.tabs.contains_key(&origin.tab) {
+            return;
+        }
+        let tab = Tab {
+            identity: origin.identity.clone(),
+            socket: None,
+            backend: origin.backend.clone(),
+            title: origin.workflow.as_ref().map(|workflow| workflow.title.clone()).unwrap_or_default(),
+            workflow: None,
+            headless: false,
+            fences: true,
+            joined: 0,
+            shown: Seq::default(),
+        };
+        self.tabs.insert(origin.tab.clone(), tab);
+    }
+}
+
+fn item(seq: Seq, kind: &str, body: &Value) -> Item {
+    let text = |field: &str| body.get(field).and_then(Value::as_str).map(str::to_owned);
+    let source = match kind {
+        "user" => {
+            Source::Person { origin: body.get("origin").and_then(|origin| serde_json::from_value(origin.clone()).ok()) }
+        }
+        _ => Source::Event,
+    };
+    Item {
+        seq,
+        mid: text("mid").map(crate::id::MessageId),
+        text: text("text").unwrap_or_default(),
+        context: text("context"),
+        source,
+        requeued: false,
+    }
+}

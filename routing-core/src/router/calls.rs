@@ -1,0 +1,296 @@
+//! Tool calls: checked, aimed, stamped, sent (rules T4 to T7, T10, G3, G5, G11).
+
+use super::{Output, Router};
+use crate::command::{self, Deadline, Effect, Site, Spec};
+use crate::frame::CommandFrame;
+use crate::id::{Backend, CallId, Rid, TabKey};
+use crate::ledger::{Ask, Call, CallState, Purpose, Sent};
+use crate::refusal::{NoTarget, Refusal};
+use crate::{fence, guard};
+use serde_json::{Map, Value, json};
+
+/// Where a call goes.
+pub(super) enum Aimed {
+    /// To this tab now.
+    Tab(TabKey),
+    /// To this tab when it is back (rule T6).
+    Wait(TabKey),
+    /// Nowhere.
+    Refused(Refusal),
+}
+
+impl Router {
+    pub(super) fn tool_call(
+        &mut self,
+        backend: Backend,
+        call: CallId,
+        tool: &str,
+        arguments: Map<String, Value>,
+        now: u64,
+    ) {
+        let Some(spec) = command::by_tool(tool) else {
+            return self.answer(call, Err(Refusal::UnknownCommand { name: tool.to_owned() }));
+        };
+        if let Err(problems) = command::check_arguments(spec, &arguments) {
+            return self.answer(call, Err(Refusal::BadArguments { problems }));
+        }
+        let mut args: Map<String, Value> = arguments.into_iter().filter(|(_, value)| !value.is_null()).collect();
+        let tab = args.remove("tab").and_then(|tab| tab.as_str().map(TabKey::from));
+        let retry_of = args.remove("retry_of").and_then(|rid| rid.as_str().map(Rid::from));
+        match spec.site {
+            Site::EveryPanel => self.gather(&backend, call, spec, tab.as_ref(), now),
+            Site::Daemon => match spec.cmd {
+                "workflow_target_get" => {
+                    let told = self.tell_target(&backend);
+                    self.answer(call, Ok(told));
+                }
+                _ => self.retarget_by_agent(&backend, call, &args, tab.as_ref(), now),
+            },
+            Site::Panel => {
+                let record = Call { backend, cmd: spec.cmd, args, retry_of, state: CallState::Sent };
+                self.place(call, record, spec, tab.as_ref(), now);
+            }
+        }
+    }
+
+    /// Finds the call's tab and sends it there, or lets it wait, or refuses it.
+    fn place(&mut self, call: CallId, mut record: Call, spec: &'static Spec, tab: Option<&TabKey>, now: u64) {
+        // A retry asks the panel that was asked first: only its ledger knows.
+        let first = record.retry_of.as_ref().and_then(|rid| self.lost.iter().find(|(lost, _)| lost == rid));
+        let first = first.map(|(_, lost)| lost.tab.clone());
+        let aimed = match first.as_ref().or(tab) {
+            Some(named) => self.named_tab(&record.backend, named),
+            None => self.aim_call(&record.backend, spec.effect),
+        };
+        match aimed {
+            Aimed::Refused(refusal) => self.answer(call, Err(refusal)),
+            Aimed::Wait(tab) => {
+                record.state = CallState::Parked { tab, until: now + self.config.limits.reconnect };
+                self.calls.insert(call, record);
+            }
+            Aimed::Tab(tab) => self.dispatch(call, record, spec, &tab, now),
+        }
+    }
+
+    /// A tab that the caller named.
+    pub(super) fn named_tab(&self, backend: &Backend, named: &TabKey) -> Aimed {
+        let candidates = self.candidates(backend);
+        match self.tabs.get(named) {
+            Some(tab) if tab.backend != *backend => {
+                Aimed::Refused(Refusal::NotOwner { tab: named.clone(), candidates })
+            }
+            Some(tab) if tab.socket.is_some() => Aimed::Tab(named.clone()),
+            Some(_) => Aimed::Wait(named.clone()),
+            None => Aimed::Refused(Refusal::TargetGone { candidates }),
+        }
+    }
+
+    /// The tab that a call of this kind goes to when none is named. Reads and writes take the same way (report 19).
+    pub(super) fn aim_call(&mut self, backend: &Backend, effect: Effect) -> Aimed {
+        let pin = match self.conversation(backend).running() {
+            Some(turn) => turn.aim.pin.clone(),
+            None => return self.aim_idle(backend),
+        };
+        match pin {
+            // A defect that the model checker must find: the newest speaker re-aims the running turn.
+            Ok(_) if self.broken("t4") => self.aim_idle(backend),
+            Ok(tab) => self.aim_at_pin(backend, tab),
+            Err(reason) => match effect {
+                Effect::View | Effect::Write => Aimed::Refused(self.ambiguous(backend, reason)),
+                Effect::Navigate => match self.eligible(backend).as_slice() {
+                    [only] => Aimed::Tab(only.clone()),
+                    [] => Aimed::Refused(Refusal::NoTab { deferred: false }),
+                    _ => Aimed::Refused(self.ambiguous(backend, reason)),
+                },
+                Effect::Query | Effect::Server | Effect::Ask => self.aim_idle(backend),
+            },
+        }
+    }
+
+    /// The turn's tab, whose ownership is checked at every use (rule T7).
+    fn aim_at_pin(&mut self, backend: &Backend, tab: TabKey) -> Aimed {
+        let owner = self.tabs.get(&tab).map(|tab| tab.backend.clone());
+        match owner {
+            Some(owner) if owner == *backend || self.broken("t7") => match self.live_socket(&tab) {
+                Some(_) => Aimed::Tab(tab),
+                None => Aimed::Wait(tab),
+            },
+            Some(_) => {
+                self.conversation(backend).void();
+                let detail = format!("{tab} left {backend}; the turn's target is void");
+                self.push(Output::Log { event: "pin_void", detail });
+                let candidates = self.candidates(backend);
+                Aimed::Refused(Refusal::NotOwner { tab, candidates })
+            }
+            None => Aimed::Refused(Refusal::TargetGone { candidates: self.candidates(backend) }),
+        }
+    }
+
+    /// Between turns (rule T10): the tab of the person's last message, else the newest interactive one.
+    fn aim_idle(&mut self, backend: &Backend) -> Aimed {
+        let eligible = self.eligible(backend);
+        let last = self.conversation(backend).last_speaker.clone();
+        match last.filter(|tab| eligible.contains(tab)).or_else(|| eligible.last().cloned()) {
+            Some(tab) => Aimed::Tab(tab),
+            None => Aimed::Refused(Refusal::NoTab { deferred: false }),
+        }
+    }
+
+    pub(super) fn ambiguous(&self, backend: &Backend, reason: NoTarget) -> Refusal {
+        Refusal::TargetAmbiguous { reason, candidates: self.candidates(backend) }
+    }
+
+    /// Sends a call to a connected tab, stamped and pinned.
+    pub(super) fn dispatch(&mut self, call: CallId, mut record: Call, spec: &'static Spec, tab: &TabKey, now: u64) {
+        if spec.cmd == "ask_user" {
+            return self.ask(call, record, tab, now);
+        }
+        let backend = record.backend.clone();
+        let mut args = record.args.clone();
+        self.conversation(&backend).target.inject(spec, &mut args);
+        if let Err(refusal) = self.predict(&backend, spec, tab, &args) {
+            return self.answer(call, Err(refusal));
+        }
+        record.state = CallState::Sent;
+        let retry_of = record.retry_of.clone();
+        self.calls.insert(call, record);
+        self.send_command(&backend, spec, tab, args, retry_of, Purpose::Call(call), now);
+    }
+
+    /// What the panel's admission will say, from what is known here: the same guard, the same fence.
+    fn predict(
+        &mut self,
+        backend: &Backend,
+        spec: &Spec,
+        tab: &TabKey,
+        args: &Map<String, Value>,
+    ) -> Result<(), Refusal> {
+        let has_path = args.contains_key("path");
+        if !spec.is_fenced(has_path) || self.broken("g5") {
+            return Ok(());
+        }
+        let stamp = self.conversation(backend).stamp();
+        let Some(tab) = self.tabs.get(tab) else { return Ok(()) };
+        if spec.effect == Effect::Write && !tab.fences {
+            return Err(Refusal::PanelTooOld);
+        }
+        let front = tab.workflow.as_ref();
+        if stamp.is_none() || front.is_some() {
+            fence::check(spec.cmd, has_path, stamp.as_ref(), front.map(|front| &front.uuid))?;
+        }
+        match front {
+            Some(_) => guard::check(args.get("workflow_path").and_then(Value::as_str), front),
+            None => Ok(()),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "one place that builds every command frame")]
+    pub(super) fn send_command(
+        &mut self,
+        backend: &Backend,
+        spec: &'static Spec,
+        tab: &TabKey,
+        mut args: Map<String, Value>,
+        retry_of: Option<Rid>,
+        purpose: Purpose,
+        now: u64,
+    ) -> Option<Rid> {
+        let socket = self.live_socket(tab)?;
+        let rid = self.fresh_rid();
+        let limits = &self.config.limits;
+        let allowed = match spec.deadline {
+            Deadline::Usual => limits.command,
+            Deadline::Times(times) => limits.command * times,
+            Deadline::Person => limits.ask,
+        };
+        let stamp = self.conversation(backend).stamp();
+        let workflow_path = args.remove("workflow_path").and_then(|path| path.as_str().map(str::to_owned));
+        let frame = CommandFrame {
+            rid: rid.clone(),
+            cmd: spec.cmd.to_owned(),
+            timeout_ms: allowed,
+            workflow_uuid: stamp,
+            workflow_path,
+            retry_of,
+            args,
+        };
+        let sent = Sent { purpose, tab: tab.clone(), socket, cmd: spec.cmd, deadline: now + allowed, allowed };
+        self.sent.insert(rid.clone(), sent);
+        self.push(Output::Send { sockets: vec![socket], frame: crate::frame::FromDaemon::Command(frame) });
+        Some(rid)
+    }
+
+    /// A question: the card outlives the call that waits for it (rule F3).
+    fn ask(&mut self, call: CallId, mut record: Call, tab: &TabKey, now: u64) {
+        let id = self.fresh_ask();
+        let mut args = record.args.clone();
+        let plain = |choice: &Value| match choice {
+            Value::String(label) => json!({"label": label}),
+            other => other.clone(),
+        };
+        if let Some(Value::Array(options)) = args.get_mut("options") {
+            *options = options.iter().map(plain).collect();
+        }
+        args.insert("ask_id".to_owned(), json!(id));
+        let backend = record.backend.clone();
+        record.state = CallState::Asking(id.clone());
+        self.calls.insert(call, record);
+        let deadline = now + self.config.limits.ask;
+        self.asks.insert(
+            id.clone(),
+            Ask { backend: backend.clone(), tab: tab.clone(), call: Some(call), deadline, args: args.clone() },
+        );
+        self.send_ask(&id, now);
+    }
+
+    /// Shows a question's card, or shows it again: the same `ask_id` replaces it.
+    pub(super) fn send_ask(&mut self, id: &crate::id::AskId, now: u64) {
+        let Some(ask) = self.asks.get(id).cloned() else { return };
+        if let Some(spec) = command::by_cmd("ask_user") {
+            self.send_command(&ask.backend, spec, &ask.tab, ask.args, None, Purpose::Ask(id.clone()), now);
+        }
+    }
+
+    pub(super) fn answer(&mut self, call: CallId, outcome: Result<Value, Refusal>) {
+        self.calls.remove(&call);
+        self.push(Output::Answer { call, outcome });
+    }
+
+    /// A tab is back (rules T5, T6): calls that waited for it go out, questions are shown again, a kept re-target is
+    /// applied.
+    pub(super) fn tab_is_back(&mut self, key: &TabKey, first: bool, now: u64) {
+        if !first {
+            return;
+        }
+        self.apply_armed_target(key);
+        let waiting: Vec<CallId> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| matches!(&call.state, CallState::Parked { tab, .. } if tab == key))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in waiting {
+            let Some(record) = self.calls.remove(&id) else { continue };
+            let owned = self.tabs.get(key).is_some_and(|tab| tab.backend == record.backend);
+            match command::by_cmd(record.cmd) {
+                Some(spec) if owned => self.dispatch(id, record, spec, key, now),
+                _ => {
+                    let candidates = self.candidates(&record.backend);
+                    self.answer(id, Err(Refusal::NotOwner { tab: key.clone(), candidates }));
+                }
+            }
+        }
+        let cards: Vec<_> = self
+            .asks
+            .iter()
+            .filter(|(_, ask)| ask.tab == *key && self.tabs.get(key).is_some_and(|tab| tab.backend == ask.backend))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in cards {
+            let shown = self.sent.values().any(|sent| sent.purpose == Purpose::Ask(id.clone()));
+            if !shown {
+                self.send_ask(&id, now);
+            }
+        }
+    }
+}

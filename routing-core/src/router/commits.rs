@@ -1,0 +1,210 @@
+//! What is written to the log, and what follows once it is on disk. Nothing is acknowledged or shown as committed before.
+
+use super::conversation::Phase;
+use super::{NewRow, Output, Placed, Router, entry_of};
+use crate::frame::{Ack, Echo, Say, TurnAnchor, TurnState};
+use crate::id::{Backend, MessageId, Seq, SocketId, TurnId};
+use crate::turn::Item;
+use serde_json::Value;
+
+/// A transaction on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Commit {
+    pub(super) backend: Backend,
+    pub(super) rows: Vec<NewRow>,
+    pub(super) then: Then,
+}
+
+/// What follows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Then {
+    /// A message of the person: acknowledge and queue it.
+    Accept {
+        /// Who gets the acknowledgement.
+        socket: SocketId,
+        /// The message; `seq` is filled in.
+        item: Item,
+        /// It was taken back while it was being written.
+        cancelled: bool,
+    },
+    /// An event for the agent: queue it.
+    Inject {
+        /// The event; `seq` is filled in.
+        item: Item,
+    },
+    /// Only show it.
+    Show,
+    /// A turn's start: give the agent its prompt.
+    Begin(TurnId),
+    /// A turn's end: say so, go on.
+    End {
+        /// Which turn.
+        turn: TurnId,
+        /// A point to rewind to.
+        anchor: Option<String>,
+    },
+    /// A boundary: show the cleared conversation.
+    Boundary {
+        /// Who asked.
+        socket: SocketId,
+        /// The acknowledgement, ready to send.
+        ack: Ack,
+    },
+}
+
+impl Router {
+    pub(super) fn commit(&mut self, backend: &Backend, rows: Vec<NewRow>, then: Then) {
+        self.counters.commits += 1;
+        let append = self.counters.commits;
+        self.commits.insert(append, Commit { backend: backend.clone(), rows: rows.clone(), then });
+        self.push(Output::Append { append, rows });
+    }
+
+    pub(super) fn row(&self, backend: &Backend, kind: &'static str, body: Value, now: u64) -> NewRow {
+        NewRow {
+            conversation: crate::id::ConversationKey::of(backend),
+            kind,
+            key: None,
+            at_ms: now,
+            body,
+            inbound: false,
+            settles: Vec::new(),
+        }
+    }
+
+    pub(super) fn appended(&mut self, append: u64, placed: &[Placed], now: u64) {
+        let Some(commit) = self.commits.remove(&append) else { return };
+        let backend = commit.backend.clone();
+        for (row, place) in commit.rows.iter().zip(placed) {
+            if !place.duplicate {
+                let one = self.conversation(&backend);
+                one.newest = one.newest.max(place.seq);
+                self.show(&backend, row, place.seq);
+            }
+        }
+        let Some(last) = placed.last().copied() else { return };
+        match commit.then {
+            Then::Accept { socket, item, cancelled } => self.accepted(&backend, socket, item, cancelled, last, now),
+            Then::Inject { mut item } => {
+                if !last.duplicate {
+                    item.seq = last.seq;
+                    self.conversation(&backend).queue.push_back(item);
+                    self.pump(&backend);
+                }
+            }
+            Then::Show => {}
+            Then::Begin(turn) => self.begin(&backend, turn, now),
+            Then::End { turn, anchor } => self.ended(&backend, turn, anchor),
+            Then::Boundary { socket, ack } => {
+                self.conversation(&backend).start = last.seq;
+                self.boundary_done(&backend, socket, ack);
+            }
+        }
+    }
+
+    fn accepted(&mut self, backend: &Backend, socket: SocketId, mut item: Item, cancelled: bool, at: Placed, now: u64) {
+        let ack = Ack::new(true, "working");
+        let ack = match &item.mid {
+            Some(mid) => ack.mid(mid),
+            None => ack,
+        };
+        if self.sockets.contains_key(&socket) {
+            self.to(socket, ack);
+        }
+        if at.duplicate {
+            return;
+        }
+        item.seq = at.seq;
+        if cancelled {
+            return self.settle_cancelled(backend, item, now);
+        }
+        self.conversation(backend).queue.push_back(item);
+        self.pump(backend);
+    }
+
+    pub(super) fn append_failed(&mut self, append: u64, code: &str, message: &str, now: u64) {
+        let Some(commit) = self.commits.remove(&append) else { return };
+        let backend = commit.backend;
+        self.push(Output::Log { event: "append_failed", detail: format!("{code}: {message}") });
+        match commit.then {
+            Then::Accept { socket, item, .. } => {
+                if self.sockets.contains_key(&socket) {
+                    self.nack_about(socket, item.mid, None, code, message);
+                }
+            }
+            Then::Inject { .. } | Then::Show => self.warn(&backend, message),
+            Then::Begin(_) => {
+                // Nothing was given to the agent: the messages wait on, in their order.
+                let one = self.conversation(&backend);
+                if let Some(turn) = one.turn.take() {
+                    crate::turn::put_back(&mut one.queue, turn.batch);
+                }
+                self.warn(&backend, message);
+            }
+            Then::End { turn, anchor } => {
+                self.warn(&backend, message);
+                self.ended(&backend, turn, anchor);
+            }
+            Then::Boundary { socket, ack } => {
+                let ack = Ack { ok: false, ..ack }.message(message);
+                self.boundaries.remove(&backend);
+                if self.sockets.contains_key(&socket) {
+                    self.to(socket, ack);
+                }
+                self.pump(&backend);
+            }
+        }
+        let _ = now;
+    }
+
+    /// Tells every tab something that could not be written down.
+    fn warn(&mut self, backend: &Backend, message: &str) {
+        let members = self.members(backend);
+        self.send(members, Say { text: format!("⚠️ {message}"), id: None, streamed: None });
+    }
+
+    /// Shows a committed row: an `entry` in dialect 1, its older form in the legacy one.
+    fn show(&mut self, backend: &Backend, row: &NewRow, seq: Seq) {
+        let modern = self.members_of_dialect(backend, true);
+        self.send(modern, entry_frame(row, seq));
+        let text = |field: &str| row.body.get(field).and_then(Value::as_str).map(str::to_owned);
+        let legacy = self.members_of_dialect(backend, false);
+        match (row.kind, text("text")) {
+            ("user", Some(words)) => {
+                self.send(legacy, Echo { text: words, mid: text("mid").map(MessageId::new) });
+            }
+            ("say", Some(words)) => self.send(legacy, Say { text: words, id: text("id"), streamed: Some(true) }),
+            ("notice", Some(words)) => self.send(legacy, Say { text: words, id: None, streamed: None }),
+            _ => {}
+        }
+    }
+
+    fn ended(&mut self, backend: &Backend, turn: TurnId, anchor: Option<String>) {
+        let one = self.conversation(backend);
+        if one.turn.as_ref().is_none_or(|running| running.id != turn || running.phase != Phase::Ending) {
+            return;
+        }
+        one.turn = None;
+        let status = one.status.clone();
+        let members = self.members(backend);
+        if let Some(uuid) = anchor {
+            self.send(members.clone(), TurnAnchor { uuid });
+        }
+        if let Some(status) = status {
+            self.send(members.clone(), status);
+        }
+        self.send(members, crate::frame::Turn { state: TurnState::Done });
+        self.pump(backend);
+        self.retire_when_done(backend);
+    }
+
+    fn retire_when_done(&mut self, backend: &Backend) {
+        if self.conversations.get(backend).is_some_and(|one| one.retire_when_idle) {
+            self.retire_if_unused(backend);
+        }
+    }
+}
+
+fn entry_frame(row: &NewRow, seq: Seq) -> crate::frame::Entry {
+    entry_of(seq, row.kind, row.at_ms, &row.body)
+}

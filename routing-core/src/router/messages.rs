@@ -1,0 +1,147 @@
+//! What the person says, from the socket to the queue; and what they do with messages that wait.
+
+use super::commits::Then;
+use super::conversation::Phase;
+use super::{Output, Router};
+use crate::frame::{Ack, UserMessage, WorkflowIdentity};
+use crate::id::{Backend, MessageId, Seq, SocketId, TabKey};
+use crate::turn::{Item, Origin, Source};
+use serde_json::{Map, Value, json};
+
+/// Fields of a message that go to the log as they are.
+const ATTACHMENTS: &[&str] = &["images", "audio"];
+
+impl Router {
+    pub(super) fn user_message(&mut self, socket: SocketId, key: &TabKey, message: UserMessage, now: u64) {
+        let Some(tab) = self.tabs.get(key) else { return };
+        let (backend, modern) = (tab.backend.clone(), self.sockets.get(&socket).is_some_and(|one| one.modern));
+        let mid = match (message.mid.clone(), modern) {
+            (Some(mid), _) => mid,
+            (None, false) => self.fresh_mid(),
+            (None, true) => return self.nack(socket, "mid_required", "A message needs a `mid` of its own."),
+        };
+        let attachments: Map<String, Value> = ATTACHMENTS
+            .iter()
+            .filter_map(|name| message.extra.get(*name).map(|value| ((*name).to_owned(), value.clone())))
+            .collect();
+        if message.text.trim().is_empty() && attachments.is_empty() {
+            return self.nack_about(socket, Some(mid), None, "empty", "The message has no text.");
+        }
+        if self.conversation(&backend).holds(&mid) {
+            return self.to(socket, Ack::new(true, "working").mid(&mid));
+        }
+        let writing = self.commits.values().any(
+            |commit| matches!(&commit.then, Then::Accept { item, .. } if commit.backend == backend && item.mid.as_ref() == Some(&mid)),
+        );
+        if writing {
+            return;
+        }
+        if self.conversation(&backend).queue.len() >= self.config.limits.backlog {
+            let words = "Too many messages are waiting in this conversation. Wait until some are answered.";
+            return self.nack_about(socket, Some(mid), None, "backlog_full", words);
+        }
+        let origin = self.origin_of(key, message.workflow_uuid);
+        let mut body = Map::new();
+        body.insert("text".to_owned(), json!(message.text));
+        body.insert("mid".to_owned(), json!(mid));
+        body.insert("origin".to_owned(), json!(origin));
+        if let Some(context) = &message.context {
+            body.insert("context".to_owned(), json!(context));
+        }
+        body.extend(attachments);
+        let mut row = self.row(&backend, "user", Value::Object(body), now);
+        row.key = Some(format!("mid:{mid}"));
+        row.inbound = true;
+        self.conversation(&backend).last_speaker = Some(key.clone());
+        let item = Item {
+            seq: Seq::default(),
+            mid: Some(mid),
+            text: message.text,
+            context: message.context,
+            source: Source::Person { origin },
+            requeued: false,
+        };
+        self.commit(&backend, vec![row], Then::Accept { socket, item, cancelled: false });
+    }
+
+    /// The origin of a message, as it is when the message is received (rule T1).
+    fn origin_of(&self, key: &TabKey, composed_for: Option<crate::id::WorkflowUuid>) -> Option<Origin> {
+        let tab = self.tabs.get(key)?;
+        let workflow = match (composed_for, &tab.workflow) {
+            (Some(uuid), Some(front)) if front.uuid == uuid => Some(front.clone()),
+            (Some(uuid), _) => Some(WorkflowIdentity {
+                uuid,
+                path: None,
+                handle: String::new(),
+                title: tab.title.clone(),
+                canvas: None,
+            }),
+            (None, front) => front.clone(),
+        };
+        Some(Origin { tab: key.clone(), identity: tab.identity.clone(), backend: tab.backend.clone(), workflow })
+    }
+
+    pub(super) fn interrupt(&mut self, socket: SocketId, key: &TabKey, requeue: bool, _now: u64) {
+        let Some(backend) = self.tabs.get(key).map(|tab| tab.backend.clone()) else { return };
+        let one = self.conversation(&backend);
+        let stopped = match one.turn.as_mut() {
+            Some(turn) => match turn.phase {
+                Phase::Running => {
+                    turn.phase = Phase::Stopping { requeue };
+                    self.push(Output::Interrupt { backend });
+                    true
+                }
+                // The agent has not taken it: a plain Stop takes the message back, Send now changes nothing.
+                Phase::Waking | Phase::Recording => {
+                    turn.stop = turn.stop || !requeue;
+                    !requeue
+                }
+                Phase::Stopping { .. } => {
+                    if !requeue {
+                        turn.phase = Phase::Stopping { requeue };
+                    }
+                    true
+                }
+                Phase::Ending => false,
+            },
+            None => false,
+        };
+        self.to(socket, Ack::new(true, "interrupt").with("interrupted", stopped));
+    }
+
+    pub(super) fn cancel_message(&mut self, socket: SocketId, key: &TabKey, mid: &MessageId, now: u64) {
+        let Some(backend) = self.tabs.get(key).map(|tab| tab.backend.clone()) else { return };
+        let mut removed = false;
+        for commit in self.commits.values_mut().filter(|commit| commit.backend == backend) {
+            if let Then::Accept { item, cancelled, .. } = &mut commit.then
+                && item.mid.as_ref() == Some(mid)
+            {
+                *cancelled = true;
+                removed = true;
+            }
+        }
+        let one = self.conversation(&backend);
+        if let Some(at) = one.queue.iter().position(|item| item.mid.as_ref() == Some(mid))
+            && let Some(item) = one.queue.remove(at)
+        {
+            removed = true;
+            self.settle_cancelled(&backend, item, now);
+        }
+        self.to(socket, Ack::new(true, "cancel_message").mid(mid).with("removed", removed));
+    }
+
+    pub(super) fn settle_cancelled(&mut self, backend: &Backend, item: Item, now: u64) {
+        let mut row = self.row(backend, "cancelled", json!({"mid": item.mid, "of": item.seq}), now);
+        row.settles = vec![item.seq];
+        self.commit(backend, vec![row], Then::Show);
+    }
+
+    pub(super) fn reorder(&mut self, socket: SocketId, key: &TabKey, order: &[MessageId]) {
+        let Some(backend) = self.tabs.get(key).map(|tab| tab.backend.clone()) else { return };
+        let rank = |item: &Item| {
+            item.mid.as_ref().and_then(|mid| order.iter().position(|one| one == mid)).unwrap_or(order.len())
+        };
+        self.conversation(&backend).queue.make_contiguous().sort_by_key(rank);
+        self.to(socket, Ack::new(true, "reorder"));
+    }
+}

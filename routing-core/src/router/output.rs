@@ -1,0 +1,141 @@
+//! What the router wants done, and how a row of the log looks on the wire.
+
+use crate::frame::{Entry, Extra, FromDaemon};
+use crate::id::{AgentSessionId, Backend, CallId, ConversationKey, MessageId, Seq, SocketId, TurnId};
+use crate::refusal::Refusal;
+use serde_json::Value;
+
+/// One thing to do. In order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// Send a frame: encoded once, shared by these sockets.
+    Send {
+        /// To whom.
+        sockets: Vec<SocketId>,
+        /// What.
+        frame: FromDaemon,
+    },
+    /// Send rows of the log, as [`entry_of`] makes them, before anything that follows for this socket.
+    Replay {
+        /// To whom.
+        socket: SocketId,
+        /// Whose log.
+        conversation: ConversationKey,
+        /// After this row.
+        after: Seq,
+        /// Up to this one.
+        upto: Seq,
+    },
+    /// Close a socket with a code and a reason.
+    Close {
+        /// Which.
+        socket: SocketId,
+        /// 1008, or 4000 and above: do not come back.
+        code: u16,
+        /// For people.
+        reason: String,
+    },
+    /// Write rows in one transaction; answer with [`super::Input::Appended`] or [`super::Input::AppendFailed`].
+    Append {
+        /// Names the transaction.
+        append: u64,
+        /// In order.
+        rows: Vec<NewRow>,
+    },
+    /// Have the agent up for a turn; answer with [`super::Input::AgentReady`] or [`super::Input::AgentFailed`].
+    Wake {
+        /// Whose.
+        backend: Backend,
+        /// For which turn.
+        turn: TurnId,
+    },
+    /// Give the agent its prompt.
+    Prompt {
+        /// Whose.
+        backend: Backend,
+        /// Which turn.
+        turn: TurnId,
+        /// The text.
+        text: String,
+    },
+    /// Stop the running turn; its end still comes as an event.
+    Interrupt {
+        /// Whose.
+        backend: Backend,
+    },
+    /// Stop the agent and keep its session (rule B3).
+    Retire {
+        /// Whose.
+        backend: Backend,
+    },
+    /// Stop the agent and put another session, or none, in the store (rule B1); answer with [`super::Input::Forgotten`].
+    Forget {
+        /// Whose.
+        backend: Backend,
+        /// What to resume next.
+        session: Option<AgentSessionId>,
+    },
+    /// A last-resort session to resume, if the store has none (rule S5).
+    ResumeHint {
+        /// Whose.
+        backend: Backend,
+        /// The session.
+        session: AgentSessionId,
+    },
+    /// Use another model from the next start on.
+    SetModel {
+        /// Whose.
+        backend: Backend,
+        /// Its value.
+        model: String,
+    },
+    /// Answer a tool call.
+    Answer {
+        /// Which.
+        call: CallId,
+        /// With what.
+        outcome: Result<Value, Refusal>,
+    },
+    /// Something that an operator should see.
+    Log {
+        /// A stable word.
+        event: &'static str,
+        /// What about.
+        detail: String,
+    },
+}
+
+/// A row for the log.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NewRow {
+    /// Whose log.
+    pub conversation: ConversationKey,
+    /// What it is: see [`Entry::kind`].
+    pub kind: &'static str,
+    /// Durable and unique in the conversation (rule D6).
+    pub key: Option<String>,
+    /// When, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// Its content.
+    pub body: Value,
+    /// The agent must take it.
+    pub inbound: bool,
+    /// Rows that are settled with it, in the same transaction.
+    pub settles: Vec<Seq>,
+}
+
+/// A row as a panel sees it.
+pub fn entry_of(seq: Seq, kind: &str, at_ms: u64, body: &Value) -> Entry {
+    let mut extra: Extra = body.as_object().cloned().unwrap_or_default();
+    let text = extra.remove("text").and_then(|text| text.as_str().map(str::to_owned));
+    let mid = extra.remove("mid").and_then(|mid| mid.as_str().map(MessageId::from));
+    let turn = extra.remove("turn").and_then(|turn| turn.as_u64()).map(TurnId);
+    let origin = extra.remove("origin").filter(|origin| !origin.is_null());
+    // For the agent only.
+    extra.remove("context");
+    // The panel's own names never hide the row's.
+    for reserved in ["seq", "kind", "type", "at_ms"] {
+        extra.remove(reserved);
+    }
+    Entry { seq, kind: kind.to_owned(), mid, turn, origin, text, at_ms: i64::try_from(at_ms).ok(), extra }
+}

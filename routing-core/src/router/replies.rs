@@ -1,0 +1,231 @@
+//! Answers of panels: matched by their dispatch, checked for what they prove, and given to whoever waits (rules G7 to
+//! G11, T12).
+
+use super::{Output, Router};
+use crate::command::{self, Retry};
+use crate::fence;
+use crate::frame::{Reply, WorkflowIdentity};
+use crate::id::{CallId, Rid, SocketId, TabKey};
+use crate::ledger::{CallState, Lost, Purpose, Run, Sent};
+use crate::refusal::Refusal;
+use serde_json::{Value, json};
+
+/// Dispatches of unknown outcome that are remembered.
+const REMEMBERED: usize = 256;
+
+impl Router {
+    pub(super) fn reply(&mut self, socket: SocketId, reply: Reply, now: u64) {
+        let Some(tab) = self.sockets.get(&socket).and_then(|one| one.tab.clone()) else { return };
+        let sent = reply.rid.as_ref().and_then(|rid| self.sent.get(rid)).cloned();
+        match (sent, reply.rid.clone()) {
+            (Some(sent), Some(rid)) if sent.tab == tab => {
+                self.sent.remove(&rid);
+                self.matched(&rid, &sent, reply, now);
+            }
+            (Some(_), rid) => {
+                self.nack_about(socket, None, rid, "not_yours", "That command was sent to another tab.");
+            }
+            (None, rid) => {
+                let late_answer = reply.ask_id.clone();
+                if let Some(ask) = late_answer {
+                    return self.late_answer(socket, &tab, &ask, reply, now);
+                }
+                let known = rid.as_ref().is_some_and(|rid| self.lost.iter().any(|(lost, _)| lost == rid));
+                if !known {
+                    self.nack_about(socket, None, rid, "unknown_rid", "No command of that name is waiting.");
+                }
+            }
+        }
+    }
+
+    fn matched(&mut self, rid: &Rid, sent: &Sent, reply: Reply, now: u64) {
+        let identity = self.proven(&sent.tab, sent, &reply);
+        match &sent.purpose {
+            Purpose::Ask(ask) => self.answered(ask, reply, now),
+            Purpose::Gather(call) => {
+                let found = if reply.ok { reply.result } else { None };
+                if let Ok(Some(identity)) = identity {
+                    self.bind(&sent.tab, identity);
+                }
+                self.gathered(*call, rid, &sent.tab, found);
+            }
+            Purpose::Retarget { .. } => {
+                if let Ok(Some(identity)) = &identity {
+                    self.bind(&sent.tab, identity.clone());
+                }
+                self.retarget_answered(sent, &reply, identity.ok().flatten(), now);
+            }
+            Purpose::Call(call) => self.call_answered(*call, rid, sent, reply, identity, now),
+        }
+    }
+
+    /// The identity that a reply proves (rule G7: never that of a refused command). `Err`: it contradicts the bound one
+    /// (rule G9).
+    fn proven(&mut self, tab: &TabKey, sent: &Sent, reply: &Reply) -> Result<Option<WorkflowIdentity>, Refusal> {
+        if !reply.ok {
+            return Ok(None);
+        }
+        let Some(bound) = self.tabs.get(tab) else { return Ok(None) };
+        let modern = self.sockets.get(&sent.socket).is_some_and(|one| one.modern);
+        let reported = match (&reply.workflow, modern) {
+            (Some(reported), _) => Some(reported.clone()),
+            (None, true) => None,
+            (None, false) => legacy_identity(reply, bound.workflow.as_ref()),
+        };
+        let Some(reported) = reported else { return Ok(None) };
+        if fence::contradicts(bound.workflow.as_ref(), &reported) {
+            let detail =
+                format!("{tab}: {} reports {} on a canvas that shows another instance", sent.cmd, reported.uuid);
+            self.push(Output::Log { event: "identity_contradiction", detail });
+            let problem = "it names another workflow instance on the same canvas".to_owned();
+            return Err(Refusal::BadReply { problem });
+        }
+        Ok(Some(reported))
+    }
+
+    /// Binds an identity to a tab: what the panel proved last.
+    fn bind(&mut self, key: &TabKey, identity: WorkflowIdentity) {
+        let Some(tab) = self.tabs.get_mut(key) else { return };
+        if !identity.title.is_empty() {
+            tab.title.clone_from(&identity.title);
+        }
+        let before = tab.workflow.replace(identity.clone());
+        let backend = tab.backend.clone();
+        if let Some(before) = before {
+            let one = self.conversation(&backend);
+            let target = one.target.clone();
+            one.target.renamed(&before, &identity);
+            if one.target != target {
+                self.show_target(&backend);
+            }
+        }
+    }
+
+    fn call_answered(
+        &mut self,
+        call: CallId,
+        rid: &Rid,
+        sent: &Sent,
+        reply: Reply,
+        identity: Result<Option<WorkflowIdentity>, Refusal>,
+        now: u64,
+    ) {
+        let Some(spec) = command::by_cmd(sent.cmd) else { return };
+        if !reply.ok {
+            let refusal = match &reply.refusal {
+                Some(wire) => Refusal::from_wire(wire),
+                None => Refusal::Failed {
+                    failure: "failed".to_owned(),
+                    message: reply.error.unwrap_or_else(|| "The panel could not do it and did not say why.".to_owned()),
+                },
+            };
+            return self.answer(call, Err(refusal));
+        }
+        let identity = match identity {
+            Ok(identity) => identity,
+            Err(refusal) => return self.answer(call, Err(refusal)),
+        };
+        if spec.reports_identity && identity.is_none() {
+            let problem = format!("{} changed the workflow and does not say to which instance", sent.cmd);
+            return self.answer(call, Err(Refusal::BadReply { problem }));
+        }
+        if let Some(identity) = &identity {
+            self.bind(&sent.tab, identity.clone());
+        }
+        let Some(backend) = self.calls.get(&call).map(|call| call.backend.clone()) else { return };
+        if let (Some(identity), true) = (&identity, spec.moves_target) {
+            self.conversation(&backend).retarget(sent.tab.clone(), Some(identity.uuid.clone()));
+        }
+        if sent.cmd == "graph_run" {
+            self.run_queued(&backend, &sent.tab, reply.result.as_ref(), now);
+        }
+        let mut result = reply.result.unwrap_or_else(|| json!({}));
+        if let (Some(identity), Some(map), true) = (&identity, result.as_object_mut(), spec.reports_identity) {
+            map.insert(
+                "workflow".to_owned(),
+                json!({"handle": identity.handle, "title": identity.title, "uuid": identity.uuid}),
+            );
+            map.insert("tab".to_owned(), json!(sent.tab));
+        }
+        let _ = rid;
+        self.answer(call, Ok(result));
+    }
+
+    /// Opens the ticket of a run (rule F3). One that ended before is delivered at once.
+    fn run_queued(&mut self, backend: &crate::id::Backend, tab: &TabKey, result: Option<&Value>, now: u64) {
+        let ids: Vec<crate::id::PromptId> = result
+            .and_then(|result| result.get("prompt_ids"))
+            .and_then(Value::as_array)
+            .map(|ids| ids.iter().filter_map(Value::as_str).map(Into::into).collect())
+            .or_else(|| result?.get("prompt_id")?.as_str().map(|id| vec![id.into()]))
+            .unwrap_or_default();
+        let title = self.tabs.get(tab).map(|tab| tab.title.clone()).unwrap_or_default();
+        for id in ids {
+            self.runs.insert(id.clone(), Run { backend: backend.clone(), tab: tab.clone(), title: title.clone() });
+            if let Some(at) = self.early_runs.iter().position(|(early, _)| *early == id)
+                && let Some((_, event)) = self.early_runs.remove(at)
+            {
+                self.run_ended(&id, &event, now);
+            }
+        }
+    }
+
+    /// A connection went: reads wait for the same proven tab (rule G11), writes are of unknown outcome, questions stay.
+    pub(super) fn commands_lost(&mut self, key: &TabKey, socket: SocketId, now: u64) {
+        let gone: Vec<Rid> =
+            self.sent.iter().filter(|(_, sent)| sent.socket == socket).map(|(rid, _)| rid.clone()).collect();
+        let proven = self.tabs.get(key).is_some_and(|tab| tab.identity.is_some());
+        for rid in gone {
+            let Some(sent) = self.sent.remove(&rid) else { continue };
+            let resend = proven && command::by_cmd(sent.cmd).is_some_and(|spec| spec.retry == Retry::Resend);
+            match sent.purpose {
+                Purpose::Ask(_) => {}
+                Purpose::Call(call) if resend => {
+                    let until = now + self.config.limits.reconnect;
+                    if let Some(record) = self.calls.get_mut(&call) {
+                        record.state = CallState::Parked { tab: key.clone(), until };
+                    }
+                }
+                _ => self.gave_up(rid, sent, now),
+            }
+        }
+    }
+
+    /// No answer will come, or not in time.
+    pub(super) fn gave_up(&mut self, rid: Rid, sent: Sent, now: u64) {
+        match &sent.purpose {
+            Purpose::Ask(_) => {}
+            Purpose::Gather(call) => self.gathered(*call, &rid, &sent.tab, None),
+            Purpose::Retarget { .. } => self.retarget_failed(&sent, Refusal::TargetUndetermined, now),
+            Purpose::Call(call) => {
+                let call = *call;
+                let read = command::by_cmd(sent.cmd).is_some_and(|spec| spec.retry == Retry::Resend);
+                if read {
+                    return self.answer(call, Err(Refusal::NoReply { after_ms: sent.allowed }));
+                }
+                self.lost.push_back((rid.clone(), Lost { tab: sent.tab, cmd: sent.cmd }));
+                if self.lost.len() > REMEMBERED {
+                    self.lost.pop_front();
+                }
+                self.answer(call, Err(Refusal::UnknownOutcome { token: rid }));
+            }
+        }
+    }
+}
+
+/// A legacy reply tells the instance inside its result.
+fn legacy_identity(reply: &Reply, bound: Option<&WorkflowIdentity>) -> Option<WorkflowIdentity> {
+    let result = reply.result.as_ref()?;
+    let uuid = result.get("workflow_uuid").or_else(|| result.get("active")?.get("workflow_uuid"))?.as_str()?;
+    let text = |field: &str| result.get(field).and_then(Value::as_str).map(str::to_owned);
+    if let Some(bound) = bound.filter(|bound| bound.uuid.as_str() == uuid) {
+        return Some(bound.clone());
+    }
+    Some(WorkflowIdentity {
+        uuid: uuid.into(),
+        path: text("path").and_then(|path| crate::path::WorkflowPath::parse(&path).ok()),
+        handle: text("routing_key").unwrap_or_default(),
+        title: text("title").unwrap_or_default(),
+        canvas: None,
+    })
+}

@@ -1,0 +1,74 @@
+//! What happens when nothing happens: each deadline, and the name of the next one.
+
+use super::Router;
+use super::sockets::NO_HELLO;
+use crate::id::{AskId, CallId, Rid, SocketId};
+use crate::ledger::{CallState, Purpose};
+use crate::refusal::Refusal;
+use serde_json::json;
+
+impl Router {
+    /// When [`super::Input::Tick`] is due next, and why.
+    pub fn poll_timeout(&self) -> Option<(u64, &'static str)> {
+        let hello = self.sockets.values().filter_map(|socket| socket.hello_by).map(|at| (at, "hello"));
+        let sent = self
+            .sent
+            .values()
+            .filter(|sent| !matches!(sent.purpose, Purpose::Ask(_)))
+            .map(|sent| (sent.deadline, "command"));
+        let parked = self.calls.values().filter_map(|call| match call.state {
+            CallState::Parked { until, .. } => Some((until, "reconnect")),
+            CallState::Sent | CallState::Gathering { .. } | CallState::Asking(_) => None,
+        });
+        let asks = self.asks.values().filter(|ask| ask.call.is_some()).map(|ask| (ask.deadline, "ask"));
+        hello.chain(sent).chain(parked).chain(asks).min()
+    }
+
+    pub(super) fn tick(&mut self, now: u64) {
+        let late: Vec<SocketId> = self
+            .sockets
+            .iter()
+            .filter(|(_, socket)| socket.hello_by.is_some_and(|at| at <= now))
+            .map(|(id, _)| *id)
+            .collect();
+        for socket in late {
+            if let Some(one) = self.sockets.get_mut(&socket) {
+                one.hello_by = None;
+            }
+            self.close(socket, NO_HELLO, "no hello in time");
+        }
+        let silent: Vec<Rid> = self
+            .sent
+            .iter()
+            .filter(|(_, sent)| sent.deadline <= now && !matches!(sent.purpose, Purpose::Ask(_)))
+            .map(|(rid, _)| rid.clone())
+            .collect();
+        for rid in silent {
+            if let Some(sent) = self.sent.remove(&rid) {
+                self.gave_up(rid, sent, now);
+            }
+        }
+        let gone: Vec<CallId> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| matches!(call.state, CallState::Parked { until, .. } if until <= now))
+            .map(|(id, _)| *id)
+            .collect();
+        for call in gone {
+            let candidates = self.calls.get(&call).map(|call| self.candidates(&call.backend)).unwrap_or_default();
+            self.answer(call, Err(Refusal::TargetGone { candidates }));
+        }
+        let unanswered: Vec<AskId> = self
+            .asks
+            .iter()
+            .filter(|(_, ask)| ask.call.is_some() && ask.deadline <= now)
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in unanswered {
+            let Some(call) = self.asks.get_mut(&id).and_then(|ask| ask.call.take()) else { continue };
+            let note = "No answer yet. The question stays open; its answer will come as a message. Go on without it or end \
+                        your turn; do not ask again.";
+            self.answer(call, Ok(json!({"answered": false, "ask_id": id, "note": note})));
+        }
+    }
+}

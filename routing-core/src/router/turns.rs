@@ -1,0 +1,230 @@
+//! Turns: woken, recorded, begun, ended (rules T1 to T3, T8, T11), and what the agent says meanwhile (rule F1).
+
+use super::commits::Then;
+use super::conversation::{Phase, Turn};
+use super::{Output, Router};
+use crate::agent::{AgentEvent, TurnOutcome};
+use crate::frame::{Ack, Action, AgentStatus, Session, Stream, StreamPhase, TurnState};
+use crate::id::{Backend, MessageId, TurnId};
+use crate::refusal::NoTarget;
+use crate::turn::{Aim, Item, Origin, Source, aim, put_back, take_batch};
+use serde_json::json;
+
+impl Router {
+    /// Starts the next turn if none is on its way and something waits.
+    pub(super) fn pump(&mut self, backend: &Backend) {
+        if self.boundaries.contains_key(backend) {
+            return;
+        }
+        let one = self.conversation(backend);
+        if one.turn.is_some() || one.queue.is_empty() {
+            return;
+        }
+        one.last_turn = one.last_turn.next();
+        let id = one.last_turn;
+        one.turn =
+            Some(Turn { id, phase: Phase::Waking, batch: Vec::new(), aim: Aim::none(NoTarget::NeverSet), stop: false });
+        self.push(Output::Wake { backend: backend.clone(), turn: id });
+    }
+
+    /// The agent is up: the batch leaves the queue, and the turn's start is written down before the prompt is given.
+    pub(super) fn agent_ready(&mut self, backend: &Backend, turn: TurnId, now: u64) {
+        let one = self.conversation(backend);
+        let Some(waking) = one.turn.as_mut().filter(|one| one.id == turn && one.phase == Phase::Waking) else { return };
+        let batch = take_batch(&mut one.queue);
+        if batch.is_empty() {
+            // Everything that waited was taken back.
+            one.turn = None;
+            return;
+        }
+        waking.batch = batch;
+        if waking.stop {
+            return self.end_turn(backend, &TurnOutcome::Interrupted, None, now);
+        }
+        waking.phase = Phase::Recording;
+        let mids: Vec<&MessageId> = waking.batch.iter().filter_map(|item| item.mid.as_ref()).collect();
+        let takes: Vec<u64> = waking.batch.iter().map(|item| item.seq.0).collect();
+        let body = json!({"turn": turn, "mids": mids, "takes": takes});
+        let row = self.row(backend, "turn_start", body, now);
+        self.commit(backend, vec![row], Then::Begin(turn));
+    }
+
+    /// The true start of the turn: pin and stamp are set, the agent gets its prompt.
+    pub(super) fn begin(&mut self, backend: &Backend, turn: TurnId, now: u64) {
+        let facts = self.facts();
+        let one = self.conversation(backend);
+        let last = one.last.clone();
+        let Some(running) = one.turn.as_mut().filter(|one| one.id == turn && one.phase == Phase::Recording) else {
+            return;
+        };
+        if running.stop {
+            return self.end_turn(backend, &TurnOutcome::Interrupted, None, now);
+        }
+        let (target, established) = aim(&running.batch, backend, last.as_ref(), &facts);
+        running.aim = target.clone();
+        running.phase = Phase::Running;
+        let batch = running.batch.clone();
+        let before = one.last_origin.clone();
+        if target.pin.is_ok() {
+            one.last = Some(target.clone());
+        }
+        if established.is_some() {
+            one.last_origin.clone_from(&established);
+        }
+        let note = turn_note(&target, established.as_ref(), before.as_ref());
+        let members = self.members(backend);
+        for mid in batch.iter().filter_map(|item| item.mid.as_ref()) {
+            self.send(members.clone(), Ack::new(true, "seen").mid(mid));
+        }
+        self.send(members, crate::frame::Turn { state: TurnState::Working });
+        self.push(Output::Prompt { backend: backend.clone(), turn, text: prompt(note, &batch) });
+    }
+
+    /// The agent could not be started: what the turn would have taken is reported, and the next message is tried anew.
+    pub(super) fn agent_failed(&mut self, backend: &Backend, turn: TurnId, code: &str, message: &str, now: u64) {
+        let one = self.conversation(backend);
+        let Some(waking) = one.turn.as_mut().filter(|one| one.id == turn && one.phase == Phase::Waking) else { return };
+        waking.batch = take_batch(&mut one.queue);
+        let outcome = TurnOutcome::Failed { code: code.to_owned(), message: message.to_owned() };
+        self.end_turn(backend, &outcome, None, now);
+    }
+
+    /// An agent that merges by itself took more messages into its turn: if their origin differs, the turn fails closed
+    /// (rule T2) until the agent targets a workflow explicitly.
+    pub(super) fn merged(&mut self, backend: &Backend, mids: &[MessageId]) {
+        let facts = self.facts();
+        let one = self.conversation(backend);
+        let (taken, waiting) = one
+            .queue
+            .drain(..)
+            .partition::<Vec<Item>, _>(|item| item.mid.as_ref().is_some_and(|mid| mids.contains(mid)));
+        one.queue = waiting.into();
+        let last = one.last.clone();
+        let Some(running) = one.running_mut() else {
+            put_back(&mut one.queue, taken);
+            return;
+        };
+        running.batch.extend(taken.iter().cloned());
+        let (target, _) = aim(&running.batch, backend, last.as_ref(), &facts);
+        if target.pin.is_err() {
+            running.aim = target;
+        }
+        let members = self.members(backend);
+        for mid in taken.iter().filter_map(|item| item.mid.as_ref()) {
+            self.send(members.clone(), Ack::new(true, "seen").mid(mid));
+        }
+    }
+
+    pub(super) fn agent_event(&mut self, backend: &Backend, event: AgentEvent, now: u64) {
+        let members = self.members(backend);
+        let turn = self.conversation(backend).running().map(|turn| turn.id);
+        match event {
+            AgentEvent::Session { id } => {
+                self.conversation(backend).session = Some(id.clone());
+                self.send(members, Session { session_id: Some(id) });
+            }
+            AgentEvent::Delta { id, text } => {
+                self.send(members, Stream { phase: StreamPhase::Text, id, delta: Some(text) });
+            }
+            AgentEvent::Thought { id, text } => {
+                self.send(members, Stream { phase: StreamPhase::Think, id, delta: Some(text) });
+            }
+            AgentEvent::Text { id, text } => {
+                self.send(members, Stream { phase: StreamPhase::End, id: id.clone(), delta: None });
+                let row = self.row(backend, "say", json!({"text": text, "id": id, "turn": turn}), now);
+                self.commit(backend, vec![row], Then::Show);
+            }
+            AgentEvent::Tool { name, detail } => {
+                let shown = Some(detail.clone()).filter(|detail| !detail.is_empty());
+                self.send(members, Action { name: name.clone(), detail: shown });
+                let row = self.row(backend, "action", json!({"name": name, "detail": detail, "turn": turn}), now);
+                self.commit(backend, vec![row], Then::Show);
+            }
+            AgentEvent::Usage { used, window, model, cost_micros } => {
+                let status = AgentStatus { used, context_window: window, model, cost_micros };
+                self.conversation(backend).status = Some(status.clone());
+                self.send(members, status);
+            }
+            AgentEvent::Notice { text } => self.notice(backend, &text, now),
+            AgentEvent::TurnEnd { outcome, anchor } => {
+                if turn.is_some() {
+                    self.end_turn(backend, &outcome, anchor, now);
+                }
+            }
+            AgentEvent::Exited { reason } => self.push(Output::Log { event: "agent_exited", detail: reason }),
+        }
+    }
+
+    pub(super) fn notice(&mut self, backend: &Backend, text: &str, now: u64) {
+        let row = self.row(backend, "notice", json!({"text": text}), now);
+        self.commit(backend, vec![row], Then::Show);
+    }
+
+    /// Ends the turn: its outcome and what it settles go to the log in one transaction.
+    pub(super) fn end_turn(&mut self, backend: &Backend, outcome: &TurnOutcome, anchor: Option<String>, now: u64) {
+        let one = self.conversation(backend);
+        let Some(turn) = one.turn.as_mut().filter(|turn| turn.phase != Phase::Ending) else { return };
+        let back = turn.phase == Phase::Stopping { requeue: true } && *outcome == TurnOutcome::Interrupted;
+        turn.phase = Phase::Ending;
+        let id = turn.id;
+        let batch = std::mem::take(&mut turn.batch);
+        let settles = if back { Vec::new() } else { batch.iter().map(|item| item.seq).collect() };
+        let mids: Vec<&MessageId> = batch.iter().filter_map(|item| item.mid.as_ref()).collect();
+        let word = match outcome {
+            TurnOutcome::Completed => "completed",
+            TurnOutcome::Interrupted if back => "put_back",
+            TurnOutcome::Interrupted => "interrupted",
+            TurnOutcome::Failed { .. } => "failed",
+        };
+        let mut body = json!({"turn": id, "outcome": word, "mids": mids, "anchor": anchor});
+        let mut rows = Vec::new();
+        if let TurnOutcome::Failed { code, message } = outcome {
+            body["code"] = json!(code);
+            body["message"] = json!(message);
+            rows.push(self.row(
+                backend,
+                "notice",
+                json!({"text": format!("⚠️ {message}"), "turn": id, "code": code}),
+                now,
+            ));
+        }
+        let mut end = self.row(backend, "turn_end", body, now);
+        end.settles = settles;
+        rows.push(end);
+        if back {
+            put_back(&mut self.conversation(backend).queue, batch);
+        }
+        self.commit(backend, rows, Then::End { turn: id, anchor });
+    }
+}
+
+/// One line that tells the agent where it is, when that differs from the turn before (rule T11).
+fn turn_note(target: &Aim, now: Option<&Origin>, before: Option<&Origin>) -> Option<String> {
+    if let Err(reason) = target.pin {
+        let why = crate::refusal::Refusal::TargetAmbiguous { reason, candidates: Vec::new() };
+        return Some(format!("[{}]", why.message()));
+    }
+    let now = now?;
+    if before.is_some_and(|before| before.same(now)) {
+        return None;
+    }
+    let title = now.workflow.as_ref().map_or("untitled", |workflow| workflow.title.as_str());
+    Some(format!(
+        "[You are now on workflow “{title}” in browser tab {}. Canvas tools act on it. The conversation goes on.]",
+        now.tab
+    ))
+}
+
+fn prompt(note: Option<String>, batch: &[Item]) -> String {
+    let mut parts: Vec<String> = note.into_iter().collect();
+    for item in batch {
+        if let Some(context) = item.context.as_deref().map(str::trim).filter(|context| !context.is_empty()) {
+            parts.push(context.to_owned());
+        }
+        if item.requeued && matches!(item.source, Source::Person { .. }) {
+            parts.push("[This message was interrupted before and is sent again.]".to_owned());
+        }
+        parts.push(item.text.clone());
+    }
+    parts.join("\n\n")
+}
