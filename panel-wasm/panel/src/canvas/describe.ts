@@ -23,46 +23,76 @@ export interface Edge {
 }
 
 /** What feeds an input: a node's output, or a slot of the enclosing subgraph. */
-export function feeding(graph: Graph, node: GraphNode, input: number): { edge: Edge } | { outside: true } | null {
+export type Feed = { edge: Edge } | { outside: true } | null
+
+function feed(node: GraphNode, input: number, find: (id: string) => GraphNode | undefined): Feed {
   const link = node.getInputLink(input)
   if (!link) return null
-  const from = findNode(graph, String(link.origin_id))
+  const from = find(String(link.origin_id))
   return from ? { edge: { from, output: link.origin_slot, to: node, input } } : { outside: true }
 }
 
-/** Every link between nodes of a graph. */
-export function edges(graph: Graph): Edge[] {
-  return graph.nodes.flatMap((node) =>
-    (node.inputs ?? []).flatMap((_, input) => {
-      const fed = feeding(graph, node, input)
-      return fed && 'edge' in fed ? [fed.edge] : []
-    }),
-  )
+/** What feeds one input now. For many inputs, take a `Wiring`. */
+export function feeding(graph: Graph, node: GraphNode, input: number): Feed {
+  return feed(node, input, (id) => findNode(graph, id))
+}
+
+/** The links of a graph at one moment, indexed so that reading a large graph stays linear. */
+export class Wiring {
+  /** Every link between nodes. */
+  readonly edges: Edge[] = []
+  private readonly feeds = new Map<GraphNode, Feed[]>()
+  private readonly outgoing = new Map<GraphNode, Edge[]>()
+
+  constructor(graph: Graph) {
+    const byId = new Map(graph.nodes.map((node) => [String(node.id), node]))
+    for (const node of graph.nodes) {
+      const feeds = (node.inputs ?? []).map((_, input) => feed(node, input, (id) => byId.get(id)))
+      this.feeds.set(node, feeds)
+      for (const fed of feeds) {
+        if (!fed || !('edge' in fed)) continue
+        this.edges.push(fed.edge)
+        const list = this.outgoing.get(fed.edge.from)
+        if (list) list.push(fed.edge)
+        else this.outgoing.set(fed.edge.from, [fed.edge])
+      }
+    }
+  }
+
+  /** What feeds an input. */
+  feeding(node: GraphNode, input: number): Feed {
+    return this.feeds.get(node)?.[input] ?? null
+  }
+
+  /** The links into a node. */
+  into(node: GraphNode): Edge[] {
+    return (this.feeds.get(node) ?? []).flatMap((fed) => (fed && 'edge' in fed ? [fed.edge] : []))
+  }
+
+  /** The links out of a node. */
+  outOf(node: GraphNode): Edge[] {
+    return this.outgoing.get(node) ?? []
+  }
 }
 
 function outputName(node: GraphNode, output: number): string {
   return node.outputs?.[output]?.name ?? String(output)
 }
 
-/** Whether an input is only the socket of a widget and carries no link. */
-function isIdleWidgetSocket(graph: Graph, node: GraphNode, input: number): boolean {
-  return node.inputs?.[input]?.widget !== undefined && feeding(graph, node, input) === null
-}
-
 /** The inputs of a node; sockets of widgets only when linked. */
-export function describeInputs(graph: Graph, node: GraphNode): JsonValue[] {
+export function describeInputs(wiring: Wiring, node: GraphNode): JsonValue[] {
   return (node.inputs ?? []).flatMap((slot, input) => {
-    if (isIdleWidgetSocket(graph, node, input)) return []
-    const fed = feeding(graph, node, input)
+    const fed = wiring.feeding(node, input)
+    if (slot.widget && !fed) return []
     const from: JsonObject = !fed ? {} : 'edge' in fed ? { from_node_id: shownId(fed.edge.from.id), from_output: outputName(fed.edge.from, fed.edge.output) } : { from_subgraph_input: true }
     return [{ name: slot.name, index: input, type: String(slot.type), ...from }]
   })
 }
 
 /** The outputs of a node, with what they feed. */
-export function describeOutputs(node: GraphNode, links: Edge[]): JsonValue[] {
+export function describeOutputs(wiring: Wiring, node: GraphNode): JsonValue[] {
   return (node.outputs ?? []).map((slot, output) => {
-    const to = links.filter((link) => link.from === node && link.output === output)
+    const to = wiring.outOf(node).filter((link) => link.output === output)
     const fed = to.map((link): JsonValue => ({ node_id: shownId(link.to.id), input: link.to.inputs?.[link.input]?.name ?? link.input }))
     return { name: slot.name, index: output, type: String(slot.type), ...(fed.length > 0 ? { to: fed } : {}) }
   })
@@ -86,7 +116,7 @@ export function compact(node: GraphNode): JsonObject {
 }
 
 /** A node with its place, slots, links and the choices of its combos. */
-export function detailed(frontend: Frontend, graph: Graph, node: GraphNode, links: Edge[]): JsonObject {
+export function detailed(frontend: Frontend, wiring: Wiring, node: GraphNode): JsonObject {
   const widgets = valueWidgets(node).map((widget): JsonValue => {
     const options = choices(node, widget)
     const { min, max } = widget.options ?? {}
@@ -109,8 +139,8 @@ export function detailed(frontend: Frontend, graph: Graph, node: GraphNode, link
     ...(node.bgcolor ? { bgcolor: node.bgcolor } : {}),
     ...(node.subgraph ? { is_subgraph: true } : {}),
     ...(frontend.hasNodeType(node.type) ? {} : { missing_type: true }),
-    inputs: describeInputs(graph, node),
-    outputs: describeOutputs(node, links),
+    inputs: describeInputs(wiring, node),
+    outputs: describeOutputs(wiring, node),
     widgets,
   }
 }

@@ -2,7 +2,7 @@
 import { asNodeId, asSlot, mayFlag, mayOneOf, mayPair, mayText, needText, type Args } from './args'
 import type { Frontend, Graph, GraphNode, Slot } from './comfy'
 import { edit, findNode, needNode, shownId, slotError, type Context } from './context'
-import { describeInputs, describeOutputs, edges, feeding, MODE_NUMBERS, modeName, pair } from './describe'
+import { describeInputs, describeOutputs, feeding, MODE_NUMBERS, modeName, pair, Wiring } from './describe'
 import { listed, suggestion } from './names'
 import { CommandError, type JsonObject, type JsonValue } from './types'
 import { asJson, checkedValue, needWidget, widgetValues } from './widgets'
@@ -62,13 +62,14 @@ export function addNode(context: Context, args: Args): JsonValue {
     graph.add(node)
     const added = findNode(graph, String(node.id))
     if (!added) throw notApplied(`${type} was not added`)
+    const wiring = new Wiring(graph)
     return {
       node_id: shownId(added.id),
       class_type: added.type,
       title: added.title,
       pos: pair(added.pos),
-      inputs: describeInputs(graph, added),
-      outputs: describeOutputs(added, []),
+      inputs: describeInputs(wiring, added),
+      outputs: describeOutputs(wiring, added),
       widgets: widgetValues(added),
     }
   })
@@ -79,7 +80,8 @@ export function removeNode(context: Context, args: Args): JsonValue {
   const id = asNodeId(args['node_id'], 'node_id')
   return edit(context, (graph) => {
     const node = needNode(graph, id)
-    const links = edges(graph).filter((link) => link.from === node || link.to === node).length
+    const wiring = new Wiring(graph)
+    const links = wiring.into(node).length + wiring.outOf(node).length
     graph.remove(node)
     if (findNode(graph, id)) throw notApplied(`node ${id} was not removed`)
     return { removed: { node_id: shownId(node.id), class_type: node.type, links } }

@@ -2,7 +2,7 @@
 import { asNodeId, mayCount, mayNodeIds, mayOneOf, mayText, mayTexts, type Args } from './args'
 import type { Graph, GraphNode } from './comfy'
 import { needNode, shownId, type Context } from './context'
-import { compact, detailed, edges, feeding, modeName, viewing, type Edge } from './describe'
+import { compact, detailed, modeName, viewing, Wiring } from './describe'
 import { CommandError, type JsonObject, type JsonValue } from './types'
 import { choices, valueWidgets, widgetValues } from './widgets'
 
@@ -14,14 +14,13 @@ function shortened(value: JsonValue): string {
 }
 
 /** Nodes so that what feeds comes before what is fed, as far as there are no circles. */
-function inFlowOrder(graph: Graph, links: Edge[]): GraphNode[] {
+function inFlowOrder(graph: Graph, wiring: Wiring): GraphNode[] {
   const done = new Set<GraphNode>()
   const order: GraphNode[] = []
   const visit = (start: GraphNode): void => {
-    const stack: { node: GraphNode; left: GraphNode[] }[] = [{ node: start, left: [] }]
+    const feeders = (node: GraphNode): GraphNode[] => wiring.into(node).map((link) => link.from)
+    const stack = [{ node: start, left: feeders(start) }]
     done.add(start)
-    const feeders = (node: GraphNode): GraphNode[] => links.filter((link) => link.to === node).map((link) => link.from)
-    stack[0] = { node: start, left: feeders(start) }
     while (stack.length > 0) {
       const top = stack[stack.length - 1]
       if (!top) break
@@ -39,7 +38,7 @@ function inFlowOrder(graph: Graph, links: Edge[]): GraphNode[] {
   return order
 }
 
-function outlineLine(graph: Graph, node: GraphNode): string {
+function outlineLine(wiring: Wiring, node: GraphNode): string {
   const parts = [`#${node.id} ${node.type}`]
   if (node.title !== node.type) parts.push(JSON.stringify(node.title))
   if (node.mode !== 0) parts.push(`[${modeName(node.mode)}]`)
@@ -47,7 +46,7 @@ function outlineLine(graph: Graph, node: GraphNode): string {
   const values = Object.entries(widgetValues(node)).map(([name, value]) => `${name}=${shortened(value)}`)
   if (values.length > 0) parts.push(values.join(' '))
   const inputs = (node.inputs ?? []).flatMap((slot, input) => {
-    const fed = feeding(graph, node, input)
+    const fed = wiring.feeding(node, input)
     if (!fed) return slot.widget ? [] : [`${slot.name}<-nothing`]
     if (!('edge' in fed)) return [`${slot.name}<-subgraph input`]
     return [`${slot.name}<-#${fed.edge.from.id}.${fed.edge.from.outputs?.[fed.edge.output]?.name ?? fed.edge.output}`]
@@ -60,11 +59,12 @@ export function outline(context: Context, args: Args): JsonValue {
   const most = mayCount(args, 'max_chars', 200, 60_000) ?? 24_000
   const { frontend, identities } = context
   const graph = frontend.shownGraph()
-  const nodes = inFlowOrder(graph, edges(graph))
+  const wiring = new Wiring(graph)
+  const nodes = inFlowOrder(graph, wiring)
   const lines: string[] = []
   let length = 0
   for (const node of nodes) {
-    const line = outlineLine(graph, node)
+    const line = outlineLine(wiring, node)
     if (length + line.length + 1 > most) break
     lines.push(line)
     length += line.length + 1
@@ -111,12 +111,12 @@ function condition(text: string): Condition {
   }
 }
 
-function reach(start: GraphNode, links: Edge[], upstream: boolean, depth: number): Set<GraphNode> {
+function reach(start: GraphNode, wiring: Wiring, upstream: boolean, depth: number): Set<GraphNode> {
   const found = new Set<GraphNode>()
   let front = [start]
   for (let step = 0; step < depth && front.length > 0; step += 1) {
-    const next = front.flatMap((node) => links.filter((link) => (upstream ? link.to : link.from) === node).map((link) => (upstream ? link.from : link.to)))
-    front = next.filter((node) => node !== start && !found.has(node))
+    const next = front.flatMap((node) => (upstream ? wiring.into(node).map((link) => link.from) : wiring.outOf(node).map((link) => link.to)))
+    front = [...new Set(next)].filter((node) => node !== start && !found.has(node))
     for (const node of front) found.add(node)
   }
   return found
@@ -126,7 +126,7 @@ function reach(start: GraphNode, links: Edge[], upstream: boolean, depth: number
 export function query(context: Context, args: Args): JsonValue {
   const { frontend } = context
   const graph = frontend.shownGraph()
-  const links = edges(graph)
+  const wiring = new Wiring(graph)
   const fields = mayOneOf(args, 'fields', ['ids', 'compact', 'detail']) ?? 'compact'
   const limit = mayCount(args, 'limit', 1, 500) ?? 50
   const depth = mayCount(args, 'depth', 1, 100) ?? 100
@@ -137,7 +137,7 @@ export function query(context: Context, args: Args): JsonValue {
   const conditions = (mayTexts(args, 'where') ?? []).map(condition)
   const around = (name: 'upstream_of' | 'downstream_of'): Set<GraphNode> | undefined => {
     if (args[name] === undefined || args[name] === null) return undefined
-    return reach(needNode(graph, asNodeId(args[name], name)), links, name === 'upstream_of', depth)
+    return reach(needNode(graph, asNodeId(args[name], name)), wiring, name === 'upstream_of', depth)
   }
   const upstream = around('upstream_of')
   const downstream = around('downstream_of')
@@ -153,7 +153,7 @@ export function query(context: Context, args: Args): JsonValue {
   const shown = matched.slice(0, limit)
   const describe = (node: GraphNode): JsonValue => {
     if (fields === 'ids') return shownId(node.id)
-    return fields === 'compact' ? compact(node) : detailed(frontend, graph, node, links)
+    return fields === 'compact' ? compact(node) : detailed(frontend, wiring, node)
   }
   return { total: graph.nodes.length, matched: matched.length, truncated: shown.length < matched.length, nodes: shown.map(describe), ...viewing(frontend) }
 }
@@ -164,7 +164,7 @@ interface Problem {
   message: string
 }
 
-function staticProblems(context: Context, graph: Graph, node: GraphNode): Problem[] {
+function staticProblems(context: Context, wiring: Wiring, node: GraphNode): Problem[] {
   const { frontend } = context
   if (!frontend.hasNodeType(node.type)) {
     return [{ code: 'missing_type', message: `the node type ${node.type} is not installed` }]
@@ -172,14 +172,14 @@ function staticProblems(context: Context, graph: Graph, node: GraphNode): Proble
   if (node.mode === 2 || node.mode === 4) return []
   const required = Object.keys(node.constructor.nodeData?.input?.required ?? {})
   const unconnected = (node.inputs ?? []).flatMap((slot, input): Problem[] =>
-    required.includes(slot.name) && !slot.widget && feeding(graph, node, input) === null
+    required.includes(slot.name) && !slot.widget && wiring.feeding(node, input) === null
       ? [{ code: 'input_unconnected', message: `required input ${slot.name} (${slot.type}) is not connected`, input: slot.name }]
       : [],
   )
   const wrong = valueWidgets(node).flatMap((widget): Problem[] => {
     const options = choices(node, widget)
     const socket = (node.inputs ?? []).findIndex((slot) => slot.widget?.name === widget.name)
-    const linked = socket >= 0 && feeding(graph, node, socket) !== null
+    const linked = socket >= 0 && wiring.feeding(node, socket) !== null
     if (!options || linked || options.some((option) => option === widget.value)) return []
     return [{ code: 'value_not_in_list', message: `${widget.name} is ${JSON.stringify(widget.value)}, which is not among its ${options.length} choices`, input: widget.name }]
   })
@@ -190,9 +190,10 @@ function staticProblems(context: Context, graph: Graph, node: GraphNode): Proble
 export function getErrors(context: Context): JsonValue {
   const { frontend } = context
   const graph = frontend.shownGraph()
+  const wiring = new Wiring(graph)
   const refused = frontend.lastNodeErrors()
   const nodes = graph.nodes.flatMap((node): JsonObject[] => {
-    const problems = staticProblems(context, graph, node)
+    const problems = staticProblems(context, wiring, node)
     for (const error of refused[String(node.id)]?.errors ?? []) {
       const input = error.extra_info?.input_name
       if (problems.some((problem) => input !== undefined && problem['input'] === input)) continue
