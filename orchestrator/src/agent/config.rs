@@ -34,6 +34,8 @@ pub struct AgentConfig {
     pub allow_tools: Vec<String>,
     /// Claude: hand on `ANTHROPIC_API_KEY`. Without it a key that happens to be set never pays for a subscriber's talk.
     pub use_api_key: bool,
+    /// ACP: the mode to put a session into, by the agent's own name of it; `default` where that is offered.
+    pub mode: Option<String>,
     /// Demo: milliseconds between two words.
     pub word_delay_ms: u64,
 }
@@ -52,6 +54,7 @@ struct Table {
     allow_tools: Vec<String>,
     #[serde(default)]
     use_api_key: bool,
+    mode: Option<String>,
     word_delay_ms: Option<u64>,
 }
 
@@ -59,7 +62,9 @@ struct Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// An ACP agent without a program.
-    #[error("an agent of kind \"acp\" needs command = [\"program\", \"argument\", …], for example [\"gemini\", \"--acp\"]")]
+    #[error(
+        "an agent of kind \"acp\" needs command = [\"program\", \"argument\", …], for example [\"gemini\", \"--acp\"]"
+    )]
     CommandMissing,
     /// `command = []` or an empty program name.
     #[error("command must begin with the name of a program")]
@@ -83,6 +88,7 @@ impl AgentConfig {
             models: Vec::new(),
             allow_tools: Vec::new(),
             use_api_key: false,
+            mode: None,
             word_delay_ms: 25,
         }
     }
@@ -112,6 +118,7 @@ impl TryFrom<Table> for AgentConfig {
             models: table.models,
             allow_tools: table.allow_tools,
             use_api_key: table.use_api_key,
+            mode: table.mode,
             word_delay_ms: table.word_delay_ms.unwrap_or(plain.word_delay_ms),
         })
     }
@@ -128,6 +135,7 @@ impl fmt::Debug for AgentConfig {
             .field("models", &self.models)
             .field("allow_tools", &self.allow_tools)
             .field("use_api_key", &self.use_api_key)
+            .field("mode", &self.mode)
             .field("word_delay_ms", &self.word_delay_ms)
             .finish()
     }

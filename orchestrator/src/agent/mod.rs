@@ -1,8 +1,11 @@
 //! Agents of every kind behind one trait. A backend starts and speaks to one program; it knows nothing of tabs,
 //! workflows or routing, and never sees a second prompt before the first one's turn has ended.
 
+mod acp;
 mod claude;
 mod config;
+mod demo;
+mod drive;
 mod handle;
 mod process;
 mod tool;
@@ -14,6 +17,7 @@ use routing_core::agent::AgentEvent;
 use routing_core::id::{AgentSessionId, Backend};
 use serde::Serialize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -24,6 +28,15 @@ pub struct McpEndpoint {
     pub url: String,
     /// Sent as `Authorization: Bearer …` with every call.
     pub bearer: String,
+}
+
+/// The driver of one configured agent. `name` is `NAME` of `[agents.NAME]`.
+pub fn build(name: &str, config: &AgentConfig) -> Arc<dyn AgentBackend> {
+    match config.kind {
+        AgentKind::Claude => Arc::new(claude::Claude::new(config.clone())),
+        AgentKind::Acp => Arc::new(acp::Acp::new(name, config.clone())),
+        AgentKind::Demo => Arc::new(demo::Demo::new(config.clone())),
+    }
 }
 
 /// All that a start needs.

@@ -146,17 +146,7 @@ impl Process {
         if let Some(pipe) = child.stderr.take() {
             tokio::spawn(errors.clone().fill(pipe));
         }
-        Ok(Self {
-            child,
-            watcher,
-            group,
-            input: Some(input),
-            output,
-            silent: false,
-            errors,
-            exit: None,
-            give_up: None,
-        })
+        Ok(Self { child, watcher, group, input: Some(input), output, silent: false, errors, exit: None, give_up: None })
     }
 
     /// The process's id.
@@ -278,7 +268,12 @@ impl Drop for Process {
 
 fn watch(group: Pid) -> io::Result<Child> {
     Command::new("/bin/sh")
-        .args([OsStr::new("-c"), OsStr::new(WATCHER), OsStr::new("sh"), OsStr::new(&group.as_raw_nonzero().to_string())])
+        .args([
+            OsStr::new("-c"),
+            OsStr::new(WATCHER),
+            OsStr::new("sh"),
+            OsStr::new(&group.as_raw_nonzero().to_string()),
+        ])
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
         .current_dir("/")
@@ -433,7 +428,8 @@ mod tests {
 
     #[tokio::test]
     async fn close_ends_a_process_that_ignores_everything_and_its_children() {
-        let mut process = Process::spawn(&shell("trap '' TERM; sleep 300 & echo $!; while :; do sleep 1; done")).unwrap();
+        let mut process =
+            Process::spawn(&shell("trap '' TERM; sleep 300 & echo $!; while :; do sleep 1; done")).unwrap();
         let Output::Line(grandchild) = process.next().await else { panic!("no line") };
         let child = process.pid().to_string();
         assert!(alive(&child) && alive(&grandchild));

@@ -58,11 +58,15 @@ mod tests {
 
     #[test]
     fn our_tools_are_known_behind_every_agents_prefix() {
-        for name in ["mcp__panel__panel_run", "mcp_panel_panel_run", "panel__panel_run", "panel-panel_run", "panel/panel_run"] {
+        for name in
+            ["mcp__panel__panel_run", "mcp_panel_panel_run", "panel__panel_run", "panel-panel_run", "panel/panel_run"]
+        {
             assert!(is_ours(name), "{name}");
             assert_eq!(plain_name(name), "panel_run");
         }
-        for name in ["Bash", "mcp__other__panel_run", "mcp__panel__", "mcp__panel_evil__x", "xmcp__panel__run", "panel_run"] {
+        for name in
+            ["Bash", "mcp__other__panel_run", "mcp__panel__", "mcp__panel_evil__x", "xmcp__panel__run", "panel_run"]
+        {
             assert!(!is_ours(name), "{name}");
         }
         assert_eq!(plain_name("Bash"), "Bash");

@@ -51,7 +51,7 @@ const TOP_KEYS: &[&str] = &["agents", "default_agent", "server", "limits"];
 pub(super) const SERVER_KEYS: &[&str] = &["port", "bind", "allowed_hosts", "origins", "legacy_panels", "comfyui"];
 /// The keys of one agent's table.
 pub(super) const AGENT_KEYS: &[&str] =
-    &["kind", "command", "env", "model", "models", "allow_tools", "use_api_key", "word_delay_ms"];
+    &["kind", "command", "env", "model", "models", "allow_tools", "use_api_key", "mode", "word_delay_ms"];
 
 /// Reads and checks a file.
 pub(super) fn read(path: &Path) -> Result<File, ConfigError> {

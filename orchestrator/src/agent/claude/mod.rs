@@ -5,27 +5,28 @@
 //! CLI's own tools are switched off unless the configuration names them, so that a permission rule in the person's
 //! own settings cannot switch one on either.
 
-mod session;
 #[cfg(test)]
 mod tests;
 mod translate;
 mod wire;
 
 use super::config::AgentConfig;
+use super::drive::{Drive, Garbage};
 use super::handle::{Handle, Reporter};
 use super::process::{self, Output, Process, Program};
 use super::{AgentBackend, AgentSession, Launch, Readiness, StartError, tool};
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use session::Session;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
+use translate::Translator;
 
 const PROGRAM: &str = "Claude";
 const INSTALL: &str = "run npm install -g @anthropic-ai/claude-code, or set command in its [agents.…] table";
-const SIGN_IN: &str = "Run claude in a terminal and sign in with /login, or set use_api_key = true in its [agents.…] table.";
+const SIGN_IN: &str =
+    "Run claude in a terminal and sign in with /login, or set use_api_key = true in its [agents.…] table.";
 const PROBE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// The endpoint reaches the CLI by these, because a command line can be read by every user of the machine.
@@ -114,7 +115,7 @@ impl Claude {
                     }
                     // Before the first prompt, the outcome of a turn can only be that of the session's resumption.
                     Ok(wire::Message::Outcome(outcome)) => refused |= outcome.is_error,
-                    Ok(_) | Err(wire::Garbage) => {}
+                    Ok(_) | Err(Garbage) => {}
                 },
                 Output::Oversize => {}
                 Output::Ended { reason } => {
@@ -183,13 +184,8 @@ impl AgentBackend for Claude {
             return Err(error);
         }
         let (handle, orders) = Handle::new(Some(process.pid()));
-        let session = Session {
-            agent: launch.name.0.clone(),
-            allow_tools: self.config.allow_tools.clone(),
-            reporter: Reporter::new(launch.events),
-            orders,
-        };
-        tokio::spawn(session.run(process));
+        let speaker = Translator::new(launch.name.0.as_str(), self.config.allow_tools.clone());
+        tokio::spawn(Drive::new(speaker, Reporter::new(launch.events), orders).run(process));
         Ok(Box::new(handle))
     }
 }

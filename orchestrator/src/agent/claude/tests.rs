@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
 use super::super::McpEndpoint;
-use super::translate::{Step, Translator};
+use super::super::drive::{Garbage, Speaker, Step};
+use super::translate::Translator;
 use super::*;
 use crate::agent::AgentKind;
 use routing_core::agent::{AgentEvent, TurnOutcome};
@@ -43,8 +44,10 @@ fn script(transcript: &str) -> Vec<String> {
             ),
             Step::Say(AgentEvent::Notice { text }) => format!("notice {text}"),
             Step::Say(other) => format!("unexpected {other:?}"),
-            Step::Decide { tool, .. } => format!("decide {tool}"),
-            Step::Refuse { subtype, .. } => format!("refuse {subtype}"),
+            Step::Send(line) => {
+                let answer: Value = serde_json::from_str(&line).unwrap();
+                format!("answer {}", answer["response"]["response"]["behavior"].as_str().unwrap_or("none"))
+            }
             Step::End { outcome, anchor } => {
                 let anchor = if anchor.is_some() { "anchored" } else { "no anchor" };
                 match outcome {
@@ -73,11 +76,12 @@ fn a_recorded_conversation_reads_as_it_was_held() {
             "delta 1 calling",
             "text 1 calling",
             "tool panel_run [what: x]",
-            "decide mcp__panel__panel_run",
+            "answer allow",
             "delta 2 calling",
             "text 2 calling",
             "tool Bash [command: touch a.txt, description: touch]",
-            "decide Bash",
+            "notice The agent asked for Bash, which is not allowed.",
+            "answer deny",
             "delta 3 done",
             "text 3 done",
             "usage 17 of 200000 claude-sonnet-4-5 540",
@@ -136,7 +140,7 @@ fn a_refused_resumption_is_an_outcome_before_any_prompt() {
 #[test]
 fn only_a_line_that_is_no_message_is_garbage() {
     for line in ["", "not json", "[1]", "{}", "{\"type\":5}", "null"] {
-        assert_eq!(wire::read(line), Err(wire::Garbage), "{line}");
+        assert_eq!(wire::read(line), Err(Garbage), "{line}");
     }
     for line in [
         r#"{"type":"brand_new","x":1}"#,
@@ -184,6 +188,17 @@ fn a_message_of_the_person_is_never_a_command_to_the_cli() {
     assert!(wire::user("hello /clear").contains(r#""text":"hello /clear""#));
 }
 
+#[test]
+fn text_that_was_being_written_when_the_process_died_is_said_as_far_as_it_came() {
+    let mut translator = Translator::default();
+    for line in CONVERSATION.lines().take_while(|line| !line.contains(r#""type":"assistant""#)) {
+        translator.line(line).unwrap();
+    }
+    let left = translator.abandon();
+    assert!(matches!(left.as_slice(), [AgentEvent::Text { text, .. }] if text == "first answer in pieces"), "{left:?}");
+    assert_eq!(translator.abandon(), []);
+}
+
 fn launch() -> Launch {
     let (events, _) = mpsc::unbounded_channel();
     Launch {
@@ -206,7 +221,9 @@ fn the_command_line_holds_no_secret_and_no_way_around_permissions() {
     let claude = Claude::new(config);
     let program = claude.launch("/bin/claude".into(), &launch());
     let line = program.arguments.join(" ");
-    assert!(line.starts_with("--first --print") && line.ends_with("--append-system-prompt be brief --resume session-1"));
+    assert!(
+        line.starts_with("--first --print") && line.ends_with("--append-system-prompt be brief --resume session-1")
+    );
     assert!(line.contains("--tools  --disable-slash-commands") && line.contains("--model sonnet"), "{line}");
     for word in ["secret", "bypass", "dangerously", "allowedTools"] {
         assert!(!line.contains(word), "{word} in {line}");

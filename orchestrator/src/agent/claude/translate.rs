@@ -1,68 +1,88 @@
-//! From the CLI's messages to [`AgentEvent`]s: pure, fed one message at a time. Knows no process and no clock.
+//! The daemon's side of the CLI's protocol: from its messages to [`AgentEvent`]s and answers. Pure, fed one line at a
+//! time; knows no process and no clock.
 
+use super::super::drive::{Garbage, Speaker, Step};
 use super::super::tool;
-use super::wire::{Assistant, Block, BlockKind, Message, Outcome};
+use super::wire::{self, Assistant, Block, BlockKind, Message, Outcome};
 use routing_core::agent::{AgentEvent, TurnOutcome};
 use routing_core::id::AgentSessionId;
 use serde_json::Value;
-use std::collections::{BTreeMap, VecDeque};
-
-/// What is to be done about a message.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
-    /// Report this.
-    Say(AgentEvent),
-    /// Decide whether a tool may run.
-    Decide { id: String, tool: String, input: Value },
-    /// Refuse a request that is not served.
-    Refuse { id: String, subtype: String },
-    /// The turn is over.
-    End { outcome: TurnOutcome, anchor: Option<String> },
-}
 
 /// What has been seen so far.
 #[derive(Default)]
 pub(super) struct Translator {
+    agent: String,
+    allow_tools: Vec<String>,
+    interrupts: u64,
     session: Option<String>,
     model: Option<String>,
     tools_failed: bool,
     context: Option<u64>,
     output: u64,
-    growing: BTreeMap<u64, Growing>,
-    unfinished: VecDeque<Growing>,
+    growing: Vec<Growing>,
     anchor: Option<String>,
     api_error: Option<String>,
     blocks_without_stream: u64,
 }
 
-#[derive(Clone)]
 struct Growing {
+    index: u64,
     id: String,
     kind: BlockKind,
+    text: String,
+    finished: bool,
+}
+
+impl Speaker for Translator {
+    fn program(&self) -> &str {
+        super::PROGRAM
+    }
+
+    fn prompt(&mut self, text: &str) -> Vec<Step> {
+        self.anchor = None;
+        vec![Step::Send(wire::user(text))]
+    }
+
+    fn interrupt(&mut self) -> Vec<Step> {
+        self.interrupts += 1;
+        vec![Step::Send(wire::interrupt(self.interrupts))]
+    }
+
+    fn line(&mut self, line: &str) -> Result<Vec<Step>, Garbage> {
+        wire::read(line).map(|message| self.take(message))
+    }
+
+    // A block that stopped growing without its end is said as far as it came.
+    fn abandon(&mut self) -> Vec<AgentEvent> {
+        let left = self.growing.drain(..).filter(|block| !block.finished && block.kind == BlockKind::Text);
+        left.filter(|block| !block.text.is_empty())
+            .map(|block| AgentEvent::Text { id: block.id, text: block.text })
+            .collect()
+    }
 }
 
 impl Translator {
+    /// A fresh conversation. `agent` is the name in the configuration; `allow_tools` may run besides ours.
+    pub(super) fn new(agent: &str, allow_tools: Vec<String>) -> Self {
+        Self { agent: agent.to_owned(), allow_tools, ..Self::default() }
+    }
+
     /// Takes the next message.
     pub(super) fn take(&mut self, message: Message) -> Vec<Step> {
         match message {
             Message::Init { session, model, servers } => self.init(session, model, &servers),
-            Message::Permission { id, tool, input } => vec![Step::Decide { id, tool, input }],
-            Message::Request { id, subtype } => vec![Step::Refuse { id, subtype }],
+            Message::Permission { id, tool, input } => self.decide(&id, &tool, &input),
+            Message::Request { id, subtype } => vec![Step::Send(wire::unsupported(&id, &subtype))],
             Message::Retry { attempt, of, status, error } => vec![Step::Say(retry(attempt, of, status, &error))],
             Message::StreamStart { model, context } => {
-                self.growing.clear();
-                self.unfinished.clear();
+                let steps = self.abandon().into_iter().map(Step::Say).collect();
                 self.model = model.or_else(|| self.model.take());
                 self.context = context.or(self.context);
                 self.output = 0;
-                Vec::new()
+                steps
             }
             Message::BlockStart { index, kind, id } => {
-                let block = Growing { id, kind };
-                if kind != BlockKind::Other {
-                    self.unfinished.push_back(block.clone());
-                }
-                self.growing.insert(index, block);
+                self.growing.push(Growing { index, id, kind, text: String::new(), finished: false });
                 Vec::new()
             }
             Message::BlockDelta { index, text } => self.delta(index, text),
@@ -93,8 +113,18 @@ impl Translator {
         steps
     }
 
-    fn delta(&self, index: u64, text: String) -> Vec<Step> {
-        let Some(block) = self.growing.get(&index).filter(|_| !text.is_empty()) else { return Vec::new() };
+    fn decide(&self, id: &str, tool: &str, input: &Value) -> Vec<Step> {
+        if tool::may_run(tool, &self.allow_tools) {
+            return vec![Step::Send(wire::allow(id, input))];
+        }
+        let notice = AgentEvent::Notice { text: format!("The agent asked for {tool}, which is not allowed.") };
+        vec![Step::Say(notice), Step::Send(wire::deny(id, &tool::refusal(tool, &self.agent)))]
+    }
+
+    fn delta(&mut self, index: u64, text: String) -> Vec<Step> {
+        let block = self.growing.iter_mut().find(|block| block.index == index);
+        let Some(block) = block.filter(|block| !text.is_empty() && !block.finished) else { return Vec::new() };
+        block.text.push_str(&text);
         let id = block.id.clone();
         match block.kind {
             BlockKind::Text => vec![Step::Say(AgentEvent::Delta { id, text })],
@@ -136,10 +166,12 @@ impl Translator {
         steps
     }
 
-    // Blocks finish in the order in which they began; one that turned out empty is never reported as finished.
+    // Blocks finish in the order in which they began; one that stayed empty is never reported as finished.
     fn finish(&mut self, kind: BlockKind) -> Option<String> {
-        let place = self.unfinished.iter().position(|block| block.kind == kind)?;
-        self.unfinished.drain(..=place).next_back().map(|block| block.id)
+        let block =
+            self.growing.iter_mut().find(|block| block.kind == kind && !block.finished && !block.text.is_empty())?;
+        block.finished = true;
+        Some(block.id.clone())
     }
 
     fn name_block(&mut self, uuid: Option<&str>) -> String {
@@ -148,8 +180,7 @@ impl Translator {
     }
 
     fn outcome(&mut self, outcome: &Outcome) -> Vec<Step> {
-        self.growing.clear();
-        self.unfinished.clear();
+        let mut steps: Vec<Step> = self.abandon().into_iter().map(Step::Say).collect();
         let usage = AgentEvent::Usage {
             used: self.context.map(|context| context + self.output),
             window: outcome.window,
@@ -165,7 +196,9 @@ impl Translator {
         } else {
             TurnOutcome::Completed
         };
-        vec![Step::Say(usage), Step::End { outcome: end, anchor: self.anchor.take() }]
+        steps.push(Step::Say(usage));
+        steps.push(Step::End { outcome: end, anchor: self.anchor.take() });
+        steps
     }
 }
 

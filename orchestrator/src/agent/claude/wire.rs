@@ -1,6 +1,7 @@
 //! The lines that the Claude CLI and its host exchange. Reading is tolerant: what we do not know or need is
 //! [`Message::Other`], and only a line that is no JSON object with a type is garbage.
 
+use super::super::drive::Garbage;
 use serde_json::{Value, json};
 
 /// The request that opens the conversation; see [`initialize`].
@@ -93,10 +94,6 @@ impl Outcome {
         self.terminal.starts_with("aborted_")
     }
 }
-
-/// A line that cannot be read at all.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Garbage;
 
 /// Reads a line of the CLI.
 pub(super) fn read(line: &str) -> Result<Message, Garbage> {
@@ -207,14 +204,13 @@ fn input_tokens(usage: &Value) -> Option<u64> {
 }
 
 fn assistant(value: &Value) -> Assistant {
-    let blocks = value["message"]["content"].as_array().into_iter().flatten().filter_map(|block| {
-        match block["type"].as_str() {
+    let blocks =
+        value["message"]["content"].as_array().into_iter().flatten().filter_map(|block| match block["type"].as_str() {
             Some("text") => some_text(&block["text"]).map(Block::Text),
             Some("thinking") => some_text(&block["thinking"]).map(Block::Thought),
             Some("tool_use") => Some(Block::Tool { name: text(&block["name"]), input: block["input"].clone() }),
             _ => None,
-        }
-    });
+        });
     let is_error = value["is_api_error_message"].as_bool().unwrap_or_default();
     Assistant {
         uuid: some_text(&value["uuid"]),
