@@ -13,11 +13,11 @@ mod socket;
 mod writer;
 
 pub(crate) use access::bearer;
-pub use access::{Access, Arrival, SUBPROTOCOL};
+pub use access::{Access, Admitted, Arrival, SUBPROTOCOL};
 pub use listen::serve;
 pub use metrics::Metrics;
 pub(crate) use port::reachable;
-pub use port::{BindError, Holder, bind, who_holds};
+pub use port::{BindError, Holder, Reserved, bind, reserve, who_holds};
 pub use refused::Refused;
 pub use replay::{PAGE_ROWS, ReplayFailed, ReplayPage, ReplaySource};
 

@@ -187,6 +187,15 @@ impl SocketSender {
         let _ = self.queue.send(item);
         Ok(())
     }
+
+    /// Ends a socket that does not read: a last frame, whatever waits, and the close.
+    pub fn finish(&self, frame: Utf8Bytes, code: u16, reason: &str) {
+        use std::sync::atomic::Ordering::Relaxed;
+        self.waiting.frames.fetch_add(1, Relaxed);
+        self.waiting.bytes.fetch_add(frame.len(), Relaxed);
+        let _ = self.queue.send(ToSocket::Frame(frame));
+        let _ = self.queue.send(ToSocket::Close { code, reason: reason.to_owned() });
+    }
 }
 
 impl SocketReceiver {

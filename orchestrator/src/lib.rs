@@ -5,6 +5,8 @@ pub mod bridge;
 pub mod cli;
 pub mod config;
 mod console;
+pub mod conversation;
 pub mod hub;
+pub mod serve;
 pub mod store;
 pub mod tools;

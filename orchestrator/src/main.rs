@@ -1,2 +1,131 @@
 //! The daemon's command line.
-fn main() {}
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this file is what speaks to the terminal")]
+
+use orchestrator::agent;
+use orchestrator::cli::{self, Cli, Command};
+use orchestrator::config::{Config, Environment};
+use orchestrator::serve::{Ready, serve};
+use orchestrator::store::home::{Home, Surroundings, TokenFile};
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+fn main() -> ExitCode {
+    let cli = match Cli::read(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(ended) => {
+            print!("{}", ended.out);
+            eprint!("{}", ended.err);
+            return ExitCode::from(ended.code);
+        }
+    };
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("COMFY_ORCHESTRATOR_LOG")
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,rmcp=warn")),
+        )
+        .with_ansi(false)
+        .init();
+    let json = cli.json;
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(json, "runtime", &error.to_string()),
+    };
+    let outcome = runtime.block_on(run(cli));
+    // Nothing that still reads a file or waits for a child may hold the process.
+    runtime.shutdown_background();
+    match outcome {
+        Ok(code) => code,
+        Err((code, message)) => fail(json, code, &message),
+    }
+}
+
+type Failure = (&'static str, String);
+
+async fn run(cli: Cli) -> Result<ExitCode, Failure> {
+    let home = Home::prepare(&cli.home_choice(), &Surroundings::of_process())
+        .map_err(|error| (error.code(), error.to_string()))?;
+    let load = || {
+        Config::load(&cli.flags(), home.root(), &Environment::of_process())
+            .map_err(|error| (error.code(), error.to_string()))
+    };
+    match &cli.command {
+        Command::Doctor(_) => Ok(doctor(&cli).await),
+        Command::Serve(_) => {
+            let config = load()?;
+            let stop = CancellationToken::new();
+            end_on_signal(stop.clone()).map_err(|error| ("signals", error.to_string()))?;
+            serve(config, home, stop, |ready| announce(ready, cli.json))
+                .await
+                .map_err(|error| (error.code(), error.to_string()))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Token(command) => {
+            let file = TokenFile::open(&home).map_err(|error| (error.code(), error.to_string()))?;
+            print!("{}", cli::token(*command, &file, cli.json).map_err(|error| (error.code(), error.to_string()))?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Agents => {
+            print!("{}", cli::agents(&load()?, cli.json, agent::build).await);
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+async fn doctor(cli: &Cli) -> ExitCode {
+    let checks = cli::doctor(cli, &Surroundings::of_process(), &Environment::of_process(), agent::build).await;
+    let well = checks.iter().all(|check| check.ok);
+    if cli.json {
+        println!("{}", serde_json::json!({"ok": well, "checks": checks}));
+    } else {
+        for check in &checks {
+            println!("{} {}: {}", if check.ok { "ok     " } else { "PROBLEM" }, check.name, check.message);
+        }
+    }
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn announce(ready: &Ready, json: bool) {
+    use std::io::Write;
+    let version = env!("CARGO_PKG_VERSION");
+    if json {
+        let line = serde_json::json!({
+            "ready": true, "port": ready.port, "token_file": ready.token_file, "version": version,
+        });
+        println!("{line}");
+    } else {
+        println!("comfy-orchestrator {version} serves on http://127.0.0.1:{}", ready.port);
+        println!("Token for native clients: {}", ready.token_file.display());
+    }
+    let _ = std::io::stdout().flush();
+}
+
+/// The first signal ends in order, the second at once.
+fn end_on_signal(stop: CancellationToken) -> std::io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if stop.is_cancelled() {
+                std::process::exit(130);
+            }
+            tracing::info!("stopping");
+            stop.cancel();
+        }
+    });
+    Ok(())
+}
+
+fn fail(json: bool, code: &str, message: &str) -> ExitCode {
+    if json {
+        print!("{}", cli::failure(code, message));
+    } else {
+        eprintln!("comfy-orchestrator: {message}");
+    }
+    ExitCode::FAILURE
+}

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 /// How long a holder may take to tell who it is.
 const ASKING: Duration = Duration::from_secs(1);
@@ -66,18 +66,67 @@ impl BindError {
     }
 }
 
-/// Takes the configured port. Do it last: a socket that is accepted is served.
+/// A port that is ours and not open yet: connections are refused until [`Reserved::listen`].
+#[derive(Debug)]
+pub struct Reserved {
+    socket: TcpSocket,
+    address: SocketAddr,
+}
+
+/// Connections that the system holds before they are accepted.
+const BACKLOG: u32 = 1_024;
+
+/// Takes the configured port without opening it, so that its number is known before anything is served.
+///
+/// # Errors
+/// See [`BindError`].
+pub async fn reserve(server: &ServerConfig) -> Result<Reserved, BindError> {
+    let address = SocketAddr::new(server.bind, server.port);
+    let take = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        #[cfg(unix)]
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        let address = socket.local_addr()?;
+        Ok(Reserved { socket, address })
+    };
+    match take() {
+        Ok(reserved) => Ok(reserved),
+        Err(error) => Err(because(address, error).await),
+    }
+}
+
+impl Reserved {
+    /// Where it will listen.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Opens the port. Do it last: a socket that is accepted is served.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub async fn listen(self) -> Result<TcpListener, BindError> {
+        match self.socket.listen(BACKLOG) {
+            Ok(listener) => Ok(listener),
+            Err(error) => Err(because(self.address, error).await),
+        }
+    }
+}
+
+/// Takes and opens the configured port.
 ///
 /// # Errors
 /// See [`BindError`].
 pub async fn bind(server: &ServerConfig) -> Result<TcpListener, BindError> {
-    let address = SocketAddr::new(server.bind, server.port);
-    match TcpListener::bind(address).await {
-        Ok(listener) => Ok(listener),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            Err(BindError::InUse { address, holder: who_holds(address).await })
-        }
-        Err(source) => Err(BindError::Failed { address, source }),
+    reserve(server).await?.listen().await
+}
+
+async fn because(address: SocketAddr, error: io::Error) -> BindError {
+    if error.kind() == io::ErrorKind::AddrInUse {
+        BindError::InUse { address, holder: who_holds(address).await }
+    } else {
+        BindError::Failed { address, source: error }
     }
 }
 

@@ -1,0 +1,308 @@
+//! The one task that feeds the router. Everything that happens comes through here in one order; everything that the
+//! router wants is carried out here, in its order.
+
+use super::Clock;
+use super::journal::{Journal, Written};
+use super::keeper::{Keeper, KeeperParts, Order, Report};
+use crate::agent::AgentBackend;
+use crate::hub::{SocketSender, ToHub, ToSocket};
+use crate::store::log::LogError;
+use axum::extract::ws::Utf8Bytes;
+use routing_core::frame::{BackendInfo, FromDaemon, Model, Overloaded};
+use routing_core::id::{Backend, CallId, ConversationKey, SocketId};
+use routing_core::refusal::Refusal;
+use routing_core::router::{Config, Input, NewRow, Output, Router};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// Close code of a socket that does not read.
+const TRY_AGAIN: u16 = 1013;
+/// How long such a panel should wait.
+const COME_BACK_MS: u64 = 1_000;
+/// At a stop: how long turns may take to end after they were interrupted.
+const TURNS_END: Duration = Duration::from_millis(1_500);
+/// At a stop: how long agents may take to close.
+const AGENTS_END: Duration = Duration::from_millis(2_500);
+
+/// What the core is made from.
+pub struct CoreParts {
+    /// The router's settings.
+    pub config: Config,
+    /// What comes in.
+    pub inbox: mpsc::Receiver<ToHub>,
+    /// The log.
+    pub journal: Journal,
+    /// The drivers by name.
+    pub agents: BTreeMap<Backend, Arc<dyn AgentBackend>>,
+    /// What their keepers are made from.
+    pub keepers: KeeperParts,
+    /// What the person should be told first, in the default conversation.
+    pub notices: Vec<String>,
+    /// Agents as they were found, whenever that is known.
+    pub found: mpsc::Receiver<(Vec<BackendInfo>, BTreeMap<Backend, Vec<Model>>)>,
+}
+
+/// The task's state.
+pub struct Core {
+    router: Router,
+    clock: Clock,
+    default: Backend,
+    inbox: mpsc::Receiver<ToHub>,
+    journal: Journal,
+    pen: mpsc::UnboundedSender<(u64, Vec<NewRow>)>,
+    written: mpsc::UnboundedReceiver<Written>,
+    agents: BTreeMap<Backend, Arc<dyn AgentBackend>>,
+    keeper_parts: KeeperParts,
+    keepers: BTreeMap<Backend, mpsc::UnboundedSender<Order>>,
+    reports: mpsc::UnboundedReceiver<(Backend, Report)>,
+    reporter: mpsc::UnboundedSender<(Backend, Report)>,
+    found: mpsc::Receiver<(Vec<BackendInfo>, BTreeMap<Backend, Vec<Model>>)>,
+    sockets: BTreeMap<SocketId, SocketSender>,
+    calls: BTreeMap<CallId, oneshot::Sender<Result<Value, Refusal>>>,
+    next_call: CallId,
+    /// Turns that were given to an agent and have not ended.
+    running: std::collections::BTreeSet<Backend>,
+}
+
+impl Core {
+    /// Takes up the stored conversations. Agents start where messages wait.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn new(parts: CoreParts) -> Result<Self, LogError> {
+        let (reporter, reports) = mpsc::unbounded_channel();
+        let (pen, written) = parts.journal.pen();
+        let mut core = Self {
+            default: parts.config.default.clone(),
+            router: Router::new(parts.config),
+            clock: parts.keepers.clock,
+            inbox: parts.inbox,
+            journal: parts.journal,
+            pen,
+            written,
+            agents: parts.agents,
+            keeper_parts: parts.keepers,
+            keepers: BTreeMap::new(),
+            reports,
+            reporter,
+            found: parts.found,
+            sockets: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            next_call: CallId::default(),
+            running: std::collections::BTreeSet::new(),
+        };
+        let configured: Vec<Backend> = core.agents.keys().cloned().collect();
+        for backend in configured {
+            let restored = core.journal.restored(&ConversationKey::of(&backend))?;
+            core.feed(Input::Restore { backend, restored });
+        }
+        for text in parts.notices {
+            core.feed(Input::Notice { backend: core.default.clone(), text });
+        }
+        Ok(core)
+    }
+
+    /// Runs until `stop`; then turns are interrupted, agents closed and the log flushed.
+    pub async fn run(mut self, stop: CancellationToken) {
+        loop {
+            let due = self.router.poll_timeout().map(|(at, _)| tokio::time::Instant::from_std(self.clock.instant(at)));
+            let timer = async {
+                match due {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some(written) = self.written.recv() => self.on_written(written),
+                Some((backend, report)) = self.reports.recv() => self.on_report(backend, report),
+                message = self.inbox.recv() => match message {
+                    Some(message) => self.on_message(message),
+                    None => break,
+                },
+                Some((backends, models)) = self.found.recv() => self.feed(Input::Backends { backends, models }),
+                () = timer => self.feed(Input::Tick),
+            }
+        }
+        self.wind_down().await;
+    }
+
+    /// Turns are interrupted and their ends written down; then agents are closed and the log is flushed.
+    async fn wind_down(&mut self) {
+        for backend in self.running.clone() {
+            self.order(&backend, Order::Interrupt);
+        }
+        let ends = tokio::time::sleep(TURNS_END);
+        tokio::pin!(ends);
+        while !self.running.is_empty() {
+            tokio::select! {
+                () = &mut ends => break,
+                Some(written) = self.written.recv() => self.on_written(written),
+                Some((backend, report)) = self.reports.recv() => self.on_report(backend, report),
+            }
+        }
+        let mut closing = Vec::new();
+        for keeper in self.keepers.values() {
+            let (done, closed) = oneshot::channel();
+            if keeper.send(Order::Stop(done)).is_ok() {
+                closing.push(closed);
+            }
+        }
+        let all = async {
+            for closed in closing {
+                let _ = closed.await;
+            }
+        };
+        if tokio::time::timeout(AGENTS_END, all).await.is_err() {
+            tracing::warn!("an agent did not close in time; it ends with the daemon");
+        }
+        while let Ok((backend, report)) = self.reports.try_recv() {
+            self.on_report(backend, report);
+        }
+        for answer in std::mem::take(&mut self.calls).into_values() {
+            let _ = answer.send(Err(Refusal::ConversationClosed));
+        }
+        // Dropping the pen lets the writer take what was ordered.
+        let log = self.journal.log().clone();
+        tokio::task::yield_now().await;
+        if let Err(error) = log.flush().await {
+            tracing::error!(%error, "the log could not be flushed");
+        }
+    }
+
+    fn on_message(&mut self, message: ToHub) {
+        match message {
+            ToHub::SocketOpened { socket, peer, out } => {
+                self.sockets.insert(socket, out);
+                let viewer = peer.role == crate::hub::Role::Viewer;
+                self.feed(Input::SocketOpened { socket, viewer, comfyui: peer.comfyui });
+            }
+            ToHub::SocketText { socket, text } => self.feed(Input::Frame { socket, text: text.as_str().to_owned() }),
+            ToHub::SocketClosed { socket } => {
+                self.sockets.remove(&socket);
+                self.feed(Input::SocketClosed { socket });
+            }
+            ToHub::ToolCall { backend, tool, arguments, answer } => {
+                self.next_call = self.next_call.next();
+                let call = self.next_call;
+                self.calls.insert(call, answer);
+                self.feed(Input::ToolCall { backend, call, tool, arguments });
+            }
+        }
+    }
+
+    fn on_written(&mut self, (append, outcome): Written) {
+        match outcome {
+            Ok(placed) => self.feed(Input::Appended { append, placed }),
+            Err(error) => {
+                tracing::error!(code = error.code(), %error, "rows were not written");
+                self.feed(Input::AppendFailed { append, code: error.code().to_owned(), message: error.to_string() });
+            }
+        }
+    }
+
+    fn on_report(&mut self, backend: Backend, report: Report) {
+        match report {
+            Report::Ready(turn) => self.feed(Input::AgentReady { backend, turn }),
+            Report::Failed(turn, code, message) => {
+                tracing::warn!(%backend, code, message, "the agent did not start");
+                self.feed(Input::AgentFailed { backend, turn, code, message });
+            }
+            Report::Event(event) => {
+                if matches!(event, routing_core::agent::AgentEvent::TurnEnd { .. }) {
+                    self.running.remove(&backend);
+                }
+                self.feed(Input::Agent { backend, event });
+            }
+            Report::Forgotten(durable) => self.feed(Input::Forgotten { backend, durable }),
+            Report::Notice(text) => self.feed(Input::Notice { backend, text }),
+        }
+    }
+
+    fn feed(&mut self, input: Input) {
+        self.router.handle(input, self.clock.now());
+        while let Some(output) = self.router.poll_output() {
+            self.carry_out(output);
+        }
+    }
+
+    fn carry_out(&mut self, output: Output) {
+        match output {
+            Output::Send { sockets, frame } => self.send(&sockets, &frame),
+            Output::Replay { socket, conversation, after, upto } => {
+                self.offer(socket, ToSocket::Replay { conversation, after, upto });
+            }
+            Output::Close { socket, code, reason } => self.offer(socket, ToSocket::Close { code, reason }),
+            Output::Append { append, rows } => {
+                let _ = self.pen.send((append, rows));
+            }
+            Output::Wake { backend, turn } => self.order(&backend, Order::Wake(turn)),
+            Output::Prompt { backend, turn: _, text } => {
+                self.running.insert(backend.clone());
+                self.order(&backend, Order::Prompt(text));
+            }
+            Output::Interrupt { backend } => self.order(&backend, Order::Interrupt),
+            Output::Retire { backend } => self.order(&backend, Order::Retire),
+            Output::Forget { backend, session } => {
+                self.running.remove(&backend);
+                self.order(&backend, Order::Forget(session));
+            }
+            Output::ResumeHint { backend, session } => self.order(&backend, Order::Hint(session)),
+            Output::SetModel { backend, model } => self.order(&backend, Order::Model(model)),
+            Output::Answer { call, outcome } => {
+                if let Some(answer) = self.calls.remove(&call) {
+                    // The agent may have given up waiting.
+                    let _ = answer.send(outcome);
+                }
+            }
+            Output::Log { event, detail } => tracing::warn!(event, detail, "routing"),
+        }
+    }
+
+    /// One encoding for every socket that gets the frame.
+    fn send(&mut self, sockets: &[SocketId], frame: &FromDaemon) {
+        let text = Utf8Bytes::from(frame.encode());
+        for socket in sockets {
+            self.offer(*socket, ToSocket::Frame(text.clone()));
+        }
+    }
+
+    fn offer(&mut self, socket: SocketId, item: ToSocket) {
+        let Some(out) = self.sockets.get(&socket) else { return };
+        if out.send(item).is_ok() {
+            return;
+        }
+        // It does not read. It is told and let go; what it missed it reads from the log when it comes back.
+        tracing::warn!(socket = socket.0, "a socket does not read and is closed");
+        let frame = FromDaemon::from(Overloaded { dropped: 1, retry_after_ms: COME_BACK_MS });
+        out.finish(frame.encode().into(), TRY_AGAIN, "overloaded: too many frames wait for this socket");
+        self.sockets.remove(&socket);
+    }
+
+    fn order(&mut self, backend: &Backend, order: Order) {
+        if !self.keepers.contains_key(backend) {
+            let Some(driver) = self.agents.get(backend) else {
+                return self.no_driver(backend, order);
+            };
+            let keeper =
+                Keeper::spawn(backend.clone(), driver.clone(), self.keeper_parts.clone(), self.reporter.clone());
+            self.keepers.insert(backend.clone(), keeper);
+        }
+        if let Some(keeper) = self.keepers.get(backend) {
+            let _ = keeper.send(order);
+        }
+    }
+
+    /// An agent that is no longer configured: whoever waits for it is told.
+    fn no_driver(&self, backend: &Backend, order: Order) {
+        if let Order::Wake(turn) = order {
+            let message = format!("The agent {backend} is not configured any more. Choose another one.");
+            let _ = self.reporter.send((backend.clone(), Report::Failed(turn, "not_found".to_owned(), message)));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The log as the conversations use it: rows of the router written in order, what a start must take up, and pages for a
+//! panel that missed some.
+
+use crate::bridge::{ReplayFailed, ReplayPage, ReplaySource};
+use crate::store::log::{Appended, LogError, LogStore, NewRow, Row};
+use async_trait::async_trait;
+use routing_core::frame::FromDaemon;
+use routing_core::id::{ConversationKey, Seq, TurnId};
+use routing_core::router::{self, Pending, Placed, Restored, entry_of};
+use serde_json::Value;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Rows of one look at the log.
+const PAGE: usize = 500;
+
+/// What became of an append: its number, and where the rows stand or why they are not there.
+pub(super) type Written = (u64, Result<Vec<Placed>, LogError>);
+
+/// The log of every conversation.
+#[derive(Clone)]
+pub struct Journal {
+    log: Arc<dyn LogStore>,
+}
+
+impl Journal {
+    /// A journal over a log.
+    pub fn new(log: Arc<dyn LogStore>) -> Self {
+        Self { log }
+    }
+
+    /// The log.
+    pub fn log(&self) -> &Arc<dyn LogStore> {
+        &self.log
+    }
+
+    /// A way to write: appends go in the order in which they are sent, and are reported in that order.
+    pub(super) fn pen(&self) -> (mpsc::UnboundedSender<(u64, Vec<router::NewRow>)>, mpsc::UnboundedReceiver<Written>) {
+        let (orders, mut todo) = mpsc::unbounded_channel::<(u64, Vec<router::NewRow>)>();
+        let (done, written) = mpsc::unbounded_channel();
+        let (waiting, mut settled) = mpsc::unbounded_channel();
+        let log = self.log.clone();
+        tokio::spawn(async move {
+            while let Some((append, rows)) = todo.recv().await {
+                let pending = log.append(rows.into_iter().map(stored).collect());
+                if waiting.send((append, pending)).is_err() {
+                    return;
+                }
+            }
+        });
+        tokio::spawn(async move {
+            while let Some((append, pending)) = settled.recv().await {
+                let outcome = pending.await.map(|placed| placed.into_iter().map(place).collect());
+                if done.send((append, outcome)).is_err() {
+                    return;
+                }
+            }
+        });
+        (orders, written)
+    }
+
+    /// What the log holds of a conversation, for the router.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn restored(&self, conversation: &ConversationKey) -> Result<Restored, LogError> {
+        let started = self.log.last_of_kind(conversation, "turn_start")?;
+        let ended = self.log.last_of_kind(conversation, "turn_end")?;
+        let number = |row: &Option<Row>| row.as_ref().and_then(|row| row.body.get("turn")).and_then(Value::as_u64);
+        let open = number(&started) > number(&ended);
+        let taken = started.iter().filter(|_| open).flat_map(|row| seqs(row.body.get("takes"))).collect();
+        let start = self.log.last_of_kind(conversation, "boundary")?.map_or(Seq(0), |row| row.seq);
+        let pending = self.log.pending(conversation)?;
+        Ok(Restored {
+            newest: self.log.newest(conversation)?,
+            start,
+            last_turn: TurnId(number(&started).max(number(&ended)).unwrap_or_default()),
+            pending: pending.into_iter().map(|row| Pending { seq: row.seq, kind: row.kind, body: row.body }).collect(),
+            taken,
+        })
+    }
+
+    /// Rows since the last boundary, the newest `most` of the kinds that people read.
+    pub(super) fn recent(&self, conversation: &ConversationKey, most: usize) -> Result<Vec<Row>, LogError> {
+        let mut after = self.log.last_of_kind(conversation, "boundary")?.map_or(Seq(0), |row| row.seq);
+        let mut kept = std::collections::VecDeque::new();
+        loop {
+            let page = self.log.page(conversation, after, None, PAGE)?;
+            let Some(last) = page.last() else { break };
+            after = last.seq;
+            for row in page.into_iter().filter(|row| ["user", "say", "event"].contains(&row.kind.as_str())) {
+                kept.push_back(row);
+                if kept.len() > most {
+                    kept.pop_front();
+                }
+            }
+        }
+        Ok(kept.into())
+    }
+}
+
+#[async_trait]
+impl ReplaySource for Journal {
+    async fn page(
+        &self,
+        conversation: &ConversationKey,
+        after: Seq,
+        upto: Seq,
+        limit: usize,
+    ) -> Result<ReplayPage, ReplayFailed> {
+        let (log, conversation) = (self.log.clone(), conversation.clone());
+        let read = tokio::task::spawn_blocking(move || log.page(&conversation, after, Some(upto), limit));
+        let failed = |reason: String| ReplayFailed { reason };
+        let rows = read.await.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))?;
+        let frame = |row: &Row| {
+            let at_ms = u64::try_from(row.at_ms).unwrap_or_default();
+            FromDaemon::from(entry_of(row.seq, &row.kind, at_ms, &row.body)).encode().into()
+        };
+        Ok(ReplayPage { frames: rows.iter().map(frame).collect(), last: rows.last().map(|row| row.seq) })
+    }
+}
+
+fn stored(row: router::NewRow) -> NewRow {
+    NewRow {
+        conversation: row.conversation,
+        kind: row.kind.to_owned(),
+        key: row.key,
+        at_ms: i64::try_from(row.at_ms).unwrap_or(i64::MAX),
+        body: row.body,
+        inbound: row.inbound,
+        settles: row.settles,
+    }
+}
+
+fn place(appended: Appended) -> Placed {
+    Placed { seq: appended.seq(), duplicate: matches!(appended, Appended::Duplicate(_)) }
+}
+
+fn seqs(list: Option<&Value>) -> Vec<Seq> {
+    list.and_then(Value::as_array)
+        .map(|list| list.iter().filter_map(Value::as_u64).map(Seq).collect())
+        .unwrap_or_default()
+}
