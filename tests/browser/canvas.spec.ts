@@ -1,7 +1,7 @@
 // Every command of the canvas, on the real frontend: what it returns, what it changes, how it is undone.
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { done, identity, record, recorded, run, type Identity, type Json } from './support/canvas'
+import { done, identity, record, recorded, run, type CanvasWindow, type Identity, type Json } from './support/canvas'
 import { CANVAS_PACK, expect, test } from './support/fixtures'
 import { command, pressUndo } from './support/page'
 
@@ -391,6 +391,53 @@ test.describe('files', () => {
     expect(await done(page, 'graph_outline')).toMatchObject({ node_count: 2 })
     await done(page, 'workflow_close', { path: 'wf:workflows/portraits/uno.json' })
     expect(await identity(page)).toMatchObject({ uuid: again.uuid })
+  })
+
+  test('a copy that is refused on its way leaves no trace', async ({ stage: { page, server } }) => {
+    const before = await identity(page)
+    const code = await page.evaluate(async () => {
+      const { orchestratorCanvas } = window as unknown as CanvasWindow
+      let calls = 0
+      const second = (): void => {
+        calls += 1
+        if (calls === 2) throw Object.assign(new Error('fenced'), { code: 'fence' })
+      }
+      return orchestratorCanvas.run('workflow_save_as', { name: 'late' }, second).then(() => 'done', (error: { code: string }) => error.code)
+    })
+    expect(code).toBe('fence')
+    expect(await identity(page)).toEqual(before)
+    expect(existsSync(join(server.userDirectory, 'default/workflows/portraits/late.json'))).toBe(false)
+    expect(await done(page, 'workflow_save_as', { name: 'late' })).toMatchObject({ path: 'workflows/portraits/late.json' })
+    await done(page, 'workflow_open', { path: 'three' })
+  })
+
+  test('a server that fails is told as failed', async ({ stage: { page } }) => {
+    await page.route('**/api/userdata/**', (route) => route.fulfill({ status: 500, body: 'disk full' }))
+    await done(page, 'graph_add_node', { class_type: 'VAEEncode' })
+    expect(await run(page, 'workflow_save')).toMatchObject({ code: 'failed', message: expect.stringContaining('workflow_save') })
+    await page.unroute('**/api/userdata/**')
+    expect((await list(page)).find((workflow) => workflow.active)?.modified).toBe(true)
+    expect(await done(page, 'workflow_save')).toMatchObject({ saved: true })
+  })
+
+  test('inside a subgraph its own graph is read and changed', async ({ stage: { page } }) => {
+    await page.evaluate(() => {
+      const { app } = window as unknown as { app: { canvas: { selectItems(items: unknown[]): void; setGraph(graph: unknown): void }; rootGraph: { nodes: { subgraph?: unknown }[]; convertToSubgraph(items: Set<unknown>): unknown } } }
+      app.rootGraph.convertToSubgraph(new Set(app.rootGraph.nodes.slice(0, 2)))
+      app.canvas.setGraph(app.rootGraph.nodes.find((node) => node.subgraph)?.subgraph)
+    })
+    const inside = await done<{ node_count: number; viewing: { scope: string } }>(page, 'graph_outline')
+    expect(inside).toMatchObject({ node_count: 2, viewing: { scope: 'subgraph' } })
+    const added = await done<Added>(page, 'graph_add_node', { class_type: 'KSampler' })
+    expect(await nodes(page)).toHaveLength(3)
+    expect(await done(page, 'graph_remove_node', { node_id: added.node_id })).toMatchObject({ removed: { class_type: 'KSampler' } })
+    await page.evaluate(() => {
+      const { app } = window as unknown as { app: { canvas: { setGraph(graph: unknown): void }; rootGraph: unknown } }
+      app.canvas.setGraph(app.rootGraph)
+    })
+    expect(JSON.stringify(await done(page, 'graph_outline'))).toContain('[subgraph]')
+    await done(page, 'workflow_close', { force: true })
+    await done(page, 'workflow_open', { path: 'three' })
   })
 
   test('workflow_open takes handle, path and title, and refuses what is ambiguous or unknown', async ({ stage: { page } }) => {

@@ -48,11 +48,24 @@ export function createCanvas(): Canvas {
     onChange: (callback) => identities.onChange(callback),
     onRunFinished: (callback) => runs.onFinished(callback),
     async run(command, args: Args, recheck) {
-      const context = { frontend, identities, recheck }
-      if (command === 'graph_run') return runs.run(context, args)
-      const executor = Object.hasOwn(EXECUTORS, command) ? EXECUTORS[command] : undefined
+      const executor = command === 'graph_run' ? runs.run.bind(runs) : Object.hasOwn(EXECUTORS, command) ? EXECUTORS[command] : undefined
       if (!executor) throw new CommandError('unknown_command', `this panel knows no command ${command}`)
-      return executor(context, args)
+      let refusal: { reason: unknown } | undefined
+      const guarded = (): void => {
+        try {
+          recheck()
+        } catch (reason) {
+          refusal = { reason }
+          throw reason
+        }
+      }
+      try {
+        return await executor({ frontend, identities, recheck: guarded }, args)
+      } catch (error) {
+        if (refusal) throw refusal.reason
+        if (error instanceof CommandError) throw error
+        throw new CommandError('failed', `ComfyUI failed at ${command}: ${error instanceof Error ? error.message : String(error)}`)
+      }
     },
   }
 }

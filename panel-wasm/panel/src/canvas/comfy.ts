@@ -124,6 +124,7 @@ interface LiteGraphGlobal {
   createNode(type: string): GraphNode | null
   registered_node_types: Record<string, { nodeData?: NodeDefinition; title?: string; category?: string } | undefined>
   isValidConnection(output: string | number, input: string | number): boolean
+  LGraphNode: { prototype: { getInputLink(this: GraphNode, input: number): Link | null } }
   /** Internal: whether nodes are drawn as page elements and not on the canvas. */
   vueNodesMode?: boolean
 }
@@ -254,7 +255,13 @@ export function raw<T extends object>(value: T): T {
   return (value as T & { __v_raw?: T }).__v_raw ?? value
 }
 
-/** Node definitions are proxies with methods; a plain list or record of them is what is read here. */
+/** The link into an input. By the base class: nodes that stand for subgraphs answer the same question with an inner link. */
+export function inputLink(node: GraphNode, input: number): Link | null {
+  const base = comfyWindow.LiteGraph?.LGraphNode.prototype.getInputLink
+  return base ? base.call(node, input) : node.getInputLink(input)
+}
+
+/** This page's frontend. */
 export class Frontend {
   private readonly app: App
   /** The frontend's API object. */
@@ -287,6 +294,12 @@ export class Frontend {
   /** The workflow that the frontend calls active. */
   active(): Workflow | null {
     return this.store.activeWorkflow
+  }
+
+  /** Whether the frontend calls this workflow active. */
+  isActive(workflow: Workflow): boolean {
+    const active = this.active()
+    return active !== null && raw(active) === raw(workflow)
   }
 
   /** The workflows that have a tab, in the tabs' order. */
@@ -376,16 +389,14 @@ export class Frontend {
 
   /** The open workflow that comes to the front when the active one is closed. */
   successor(): Workflow | null {
-    const active = this.active()
     const candidates = [this.store.getMostRecentWorkflow?.(), this.store.openedWorkflowIndexShift(1), ...this.openWorkflows()]
-    return candidates.find((workflow) => workflow && (!active || raw(workflow) !== raw(active))) ?? null
+    return candidates.find((workflow) => workflow && !this.isActive(workflow)) ?? null
   }
 
   /** Shows the change tracker what the canvas holds, so that it becomes one undo step. Does nothing for a background workflow. */
   capture(workflow: Workflow): void {
-    const active = this.active()
     const tracker = workflow.changeTracker
-    if (!tracker || !active || raw(active) !== raw(workflow)) return
+    if (!tracker || !this.isActive(workflow)) return
     if (tracker.captureCanvasState) tracker.captureCanvasState()
     else tracker.checkState?.()
   }

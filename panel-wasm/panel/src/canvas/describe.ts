@@ -1,5 +1,5 @@
 // Describes nodes and links as compact JSON. Changes nothing.
-import type { Frontend, Graph, GraphNode } from './comfy'
+import { inputLink, type Frontend, type Graph, type GraphNode } from './comfy'
 import { findNode, shownId } from './context'
 import type { JsonObject, JsonValue } from './types'
 import { asJson, choices, valueWidgets, widgetValues } from './widgets'
@@ -26,7 +26,7 @@ export interface Edge {
 export type Feed = { edge: Edge } | { outside: true } | null
 
 function feed(node: GraphNode, input: number, find: (id: string) => GraphNode | undefined): Feed {
-  const link = node.getInputLink(input)
+  const link = inputLink(node, input)
   if (!link) return null
   const from = find(String(link.origin_id))
   return from ? { edge: { from, output: link.origin_slot, to: node, input } } : { outside: true }

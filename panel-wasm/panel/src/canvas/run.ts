@@ -110,7 +110,7 @@ export class Runs {
     if (first === undefined) {
       const refused = refusedAnswer(failure) ?? answers.find((answer) => answer.error !== undefined)
       if (refused) throw rejection(refused)
-      if (failure instanceof Error) throw failure
+      if (failure !== undefined) throw failure
       throw new CommandError('not_applied', 'nothing was queued; see graph_get_errors')
     }
     const complaints = answers.find((answer) => Object.keys(answer.node_errors ?? {}).length > 0)

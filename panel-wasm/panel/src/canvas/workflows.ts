@@ -141,8 +141,13 @@ async function saveCopy(context: Context, workflow: Workflow, path: string): Pro
   recheck()
   const copy = frontend.copy(workflow, path)
   // The copy becomes the workflow in front, which is another instance: what was fenced ends with the mount.
-  await frontend.mount(copy, false, recheck)
-  proven(context, `${path} was opened`, copy)
+  try {
+    await frontend.mount(copy, false, recheck)
+    proven(context, `${path} was opened`, copy)
+  } catch (error) {
+    if (!frontend.isActive(copy)) await frontend.close(copy)
+    throw error
+  }
   await frontend.save(copy)
   return saved(context, copy, { copied_from: from })
 }
@@ -200,8 +205,7 @@ export async function close(context: Context, args: Args): Promise<JsonValue> {
   }
   recheck()
   const closed = { handle: identities.handleOf(workflow), title: workflow.filename }
-  const active = frontend.active()
-  if (active && raw(active) === raw(workflow)) {
+  if (frontend.isActive(workflow)) {
     // Something else must be in front first: the store closes without painting another.
     const next = frontend.successor()
     if (next) await frontend.mount(next, isGraphForeign(context), recheck)
