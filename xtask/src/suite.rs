@@ -50,16 +50,27 @@ fn rust_tests(workspace: &Workspace, totals: &mut Totals) -> Result<()> {
     } else {
         &[&["test", "--workspace"]]
     };
-    for command in commands {
-        counted(with_tools(workspace, workspace.cargo().args(*command))?, totals)?;
-    }
-    Ok(())
+    let mut counts = Totals::default();
+    let outcome = commands
+        .iter()
+        .try_for_each(|command| counted(with_tools(workspace, workspace.cargo().args(*command))?, &mut counts));
+    *totals = totals.plus(counts);
+    outcome?;
+    some_ran(counts)
 }
 
 fn browser_tests(workspace: &Workspace, totals: &mut Totals) -> Result<()> {
     let project = workspace.browser_tests();
     node::require_project(workspace, &project)?;
-    counted(with_tools(workspace, node::npm_run(&project, "test")?)?, totals)
+    let mut counts = Totals::default();
+    let outcome = counted(with_tools(workspace, node::npm_run(&project, "test")?)?, &mut counts);
+    *totals = totals.plus(counts);
+    outcome?;
+    some_ran(counts)
+}
+
+fn some_ran(counts: Totals) -> Result<()> {
+    if counts.is_empty() { bail!("no test ran") } else { Ok(()) }
 }
 
 /// Tells a test program where the tools are that `setup` left.
@@ -71,15 +82,10 @@ fn with_tools(workspace: &Workspace, program: Program) -> Result<Program> {
     })
 }
 
-/// Runs a test program, shows its output and counts its tests; no test at all is a failure.
+/// Runs a test program, shows its output and counts its tests, also when some failed.
 fn counted(program: Program, totals: &mut Totals) -> Result<()> {
-    let shown = program.shown();
     let (output, outcome) = program.limit(TEST_LIMIT).echoed()?;
-    let counted = Totals::read(&output);
-    *totals = totals.plus(counted);
-    outcome.with_context(|| format!("tests failed ({counted}); their output is above"))?;
-    if counted.is_empty() {
-        bail!("`{shown}` ran no test");
-    }
-    Ok(())
+    let counts = Totals::read(&output);
+    *totals = totals.plus(counts);
+    outcome.with_context(|| format!("tests failed ({counts}); their output is above"))
 }
