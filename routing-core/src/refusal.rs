@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 /// A tab that a caller could choose instead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema))]
 pub struct Candidate {
     /// What to give as `tab`.
     pub tab: TabKey,
@@ -15,6 +16,7 @@ pub struct Candidate {
 
 /// Why a turn has no target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NoTarget {
     /// Messages of several origins in one batch (rule T2).
@@ -33,6 +35,7 @@ pub enum NoTarget {
 
 /// A refusal. Nothing was applied, unless the variant says that this is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "snake_case")]
 pub enum Refusal {
     /// The pinned workflow is not the one in front (rule G4).
