@@ -19,6 +19,7 @@ pub use metrics::Metrics;
 pub(crate) use port::reachable;
 pub use port::{BindError, Holder, Reserved, bind, reserve, who_holds};
 pub use refused::Refused;
+pub(crate) use refused::with_reason;
 pub use replay::{PAGE_ROWS, ReplayFailed, ReplayPage, ReplaySource};
 
 use crate::config::{Limits, ServerConfig};

@@ -8,12 +8,12 @@ mod list;
 
 pub use handles::Handles;
 
-use crate::bridge::{Metrics, Refused, bearer};
+use crate::bridge::{Metrics, bearer, with_reason};
 use crate::hub::Hub;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, Request};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, Implementation, JsonObject,
     ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
@@ -28,6 +28,7 @@ use routing_core::id::Backend;
 use routing_core::refusal::Refusal;
 use serde_json::Value;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// Most bytes of a request: as many as a frame with media.
 const MOST_BODY_BYTES: usize = crate::config::MOST_FRAME_BYTES;
@@ -43,9 +44,14 @@ pub(crate) struct Server {
     service: StreamableHttpService<Tools, NeverSessionManager>,
 }
 
-/// The conversation behind a request, as its handle decided.
+/// Who is behind a request.
 #[derive(Clone, Debug)]
-struct Caller(Backend);
+struct Caller {
+    /// The conversation, as the handle decided.
+    backend: Backend,
+    /// The agent gave up: its connection is gone. The protocol's own task would outlive it.
+    gave_up: CancellationToken,
+}
 
 impl Server {
     pub(crate) fn new(hub: Hub, handles: Arc<Handles>, metrics: Arc<Metrics>) -> Self {
@@ -69,19 +75,14 @@ pub(crate) async fn serve(
     Path(handle): Path<String>,
     mut request: Request,
 ) -> Response {
-    let caller = match server.handles.caller(&handle, bearer(request.headers())) {
-        Ok(caller) => caller,
-        Err(refused) => return counted(refused),
+    let backend = match server.handles.caller(&handle, bearer(request.headers())) {
+        Ok(backend) => backend,
+        Err(refused) => return with_reason(refused),
     };
-    request.extensions_mut().insert(Caller(caller));
+    let gave_up = CancellationToken::new();
+    let _with_the_connection = gave_up.clone().drop_guard();
+    request.extensions_mut().insert(Caller { backend, gave_up });
     server.service.handle(request).await.map(Body::new)
-}
-
-/// A refusal that the checks in front of the routes count and log.
-fn counted(refused: Refused) -> Response {
-    let mut response = refused.into_response();
-    response.extensions_mut().insert(refused);
-    response
 }
 
 #[derive(Clone)]
@@ -93,7 +94,7 @@ struct Tools {
 impl Tools {
     async fn call(&self, name: &str, arguments: JsonObject, context: &RequestContext<RoleServer>) -> CallToolResult {
         let caller = context.extensions.get::<axum::http::request::Parts>().and_then(|parts| parts.extensions.get());
-        let Some(Caller(backend)) = caller else {
+        let Some(Caller { backend, gave_up }) = caller else {
             // Only `serve` leads here, and it always sets the caller.
             tracing::error!(tool = name, "a call without a caller");
             return answer::refused(&Refusal::ConversationClosed);
@@ -103,8 +104,11 @@ impl Tools {
             return answer::refused(&Refusal::UnknownCommand { name: name.to_owned() });
         }
         self.metrics.tool_call();
-        let outcome = self.hub.call_tool(backend.clone(), name.to_owned(), arguments).await;
-        answer::answer(spec, outcome)
+        tokio::select! {
+            outcome = self.hub.call_tool(backend.clone(), name.to_owned(), arguments) => answer::answer(spec, outcome),
+            // Nobody reads this answer; the conversations see that theirs is not awaited any more.
+            () = gave_up.cancelled() => answer::refused(&Refusal::ConversationClosed),
+        }
     }
 }
 

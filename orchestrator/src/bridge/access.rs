@@ -39,6 +39,22 @@ pub struct Arrival {
     legacy: bool,
 }
 
+/// A client that may have a socket.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Admitted {
+    /// Who it is.
+    pub peer: Peer,
+    /// The token that it showed; `None` for a legacy panel.
+    token: Option<String>,
+}
+
+// By hand: a token never shows.
+impl std::fmt::Debug for Admitted {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Admitted").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
 impl Access {
     /// The rules for a listener that is bound to `address`.
     pub fn new(server: &ServerConfig, address: SocketAddr, token: Arc<TokenFile>) -> Self {
@@ -116,13 +132,13 @@ impl Access {
     ///
     /// # Errors
     /// [`Refused::TokenMissing`], [`Refused::TokenWrong`], [`Refused::TokenUnavailable`].
-    pub fn socket_peer(&self, arrival: &Arrival, uri: &Uri, headers: &HeaderMap) -> Result<Peer, Refused> {
-        let holder = match presented(headers) {
+    pub fn socket(&self, arrival: &Arrival, uri: &Uri, headers: &HeaderMap) -> Result<Admitted, Refused> {
+        let token = match presented(headers) {
             Some(token) => {
                 self.accepts(token)?;
-                true
+                Some(token.to_owned())
             }
-            None if arrival.legacy => false,
+            None if arrival.legacy => None,
             None => return Err(Refused::TokenMissing),
         };
         let relayed = || {
@@ -131,19 +147,27 @@ impl Access {
         };
         let comfyui = match &arrival.origin {
             Some(origin) => Some(origin.as_str().to_owned()),
-            None if holder => relayed().map(|url| url.as_str().to_owned()),
+            None if token.is_some() => relayed().map(|url| url.as_str().to_owned()),
             None => None,
         };
         // A client may ask for less than it could have.
         let viewer =
             uri.query().is_some_and(|query| pairs(query).any(|(key, value)| key == "role" && value == "viewer"));
-        Ok(Peer { role: if viewer { Role::Viewer } else { Role::Panel }, comfyui })
+        Ok(Admitted { peer: Peer { role: if viewer { Role::Viewer } else { Role::Panel }, comfyui }, token })
+    }
+
+    /// Whether what let a client in still holds.
+    ///
+    /// # Errors
+    /// The token was replaced or removed since.
+    pub fn still(&self, admitted: &Admitted) -> Result<(), Refused> {
+        admitted.token.as_deref().map_or(Ok(()), |token| self.accepts(token))
     }
 
     /// The capability of a plain request.
     ///
     /// # Errors
-    /// As [`Access::socket_peer`].
+    /// As [`Access::socket`].
     pub fn holder(&self, headers: &HeaderMap) -> Result<(), Refused> {
         self.accepts(bearer(headers).ok_or(Refused::TokenMissing)?)
     }

@@ -101,3 +101,10 @@ impl IntoResponse for Refused {
         response
     }
 }
+
+/// The answer of a refusal, marked so that the checks in front of the routes count and log it.
+pub(crate) fn with_reason(refused: Refused) -> Response {
+    let mut response = refused.into_response();
+    response.extensions_mut().insert(refused);
+    response
+}

@@ -2,7 +2,7 @@
 
 use super::access::SUBPROTOCOL;
 use super::listen::PeerAddress;
-use super::{Arrival, Bridge, Refused, SERVICE, socket};
+use super::{Arrival, Bridge, Refused, SERVICE, socket, with_reason};
 use crate::config::MOST_FRAME_BYTES;
 use crate::{console, tools};
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
@@ -28,8 +28,8 @@ pub(super) fn router(bridge: Arc<Bridge>) -> Router {
         .route("/mcp/{handle}", any(tools::serve))
         .with_state(bridge.clone())
         .layer(Extension(tools::Server::new(bridge.hub.clone(), bridge.handles.clone(), bridge.metrics.clone())))
-        .fallback(|| async { Refused::NotFound })
-        .method_not_allowed_fallback(|| async { Refused::MethodNotAllowed })
+        .fallback(|| async { with_reason(Refused::NotFound) })
+        .method_not_allowed_fallback(|| async { with_reason(Refused::MethodNotAllowed) })
         .layer(from_fn_with_state(bridge, guard))
 }
 
@@ -50,13 +50,6 @@ async fn guard(State(bridge): State<Arc<Bridge>>, mut request: Request, next: Ne
         tracing::info!(reason = refused.code(), route, %peer, origin = ?origin, "refused");
     }
     harden(response)
-}
-
-/// A refusal that [`guard`] counts.
-pub(super) fn with_reason(refused: Refused) -> Response {
-    let mut response = refused.into_response();
-    response.extensions_mut().insert(refused);
-    response
 }
 
 /// Which route, for the log. The path itself may hold a handle.
@@ -101,8 +94,8 @@ async fn upgrade(
     headers: HeaderMap,
     asked: Upgrade,
 ) -> Response {
-    let peer = match bridge.access.socket_peer(&arrival, &uri, &headers) {
-        Ok(peer) => peer,
+    let admitted = match bridge.access.socket(&arrival, &uri, &headers) {
+        Ok(admitted) => admitted,
         Err(refused) => return with_reason(refused),
     };
     let Ok(asked) = asked else {
@@ -118,7 +111,7 @@ async fn upgrade(
         .protocols([SUBPROTOCOL])
         .max_message_size(MOST_FRAME_BYTES + MESSAGE_ROOM)
         .max_frame_size(MOST_FRAME_BYTES + MESSAGE_ROOM)
-        .on_upgrade(move |socket| socket::run(socket, bridge, peer, permit))
+        .on_upgrade(move |socket| socket::run(socket, bridge, admitted, permit))
 }
 
 /// Says that the daemon runs, and which run this is. No token: nothing here is anybody's.

@@ -3,8 +3,8 @@
 
 use super::frames::{Outline, Unfit, admit};
 use super::writer::{End, Local, Writer};
-use super::{Bridge, CLOSING};
-use crate::hub::{Peer, Role, ToHub, socket_queue};
+use super::{Admitted, Bridge, CLOSING};
+use crate::hub::{Role, ToHub, socket_queue};
 use axum::Error;
 use axum::extract::ws::{Message, WebSocket};
 use futures_util::StreamExt;
@@ -21,6 +21,8 @@ use tokio_tungstenite::tungstenite::Error as WireError;
 const PING_EVERY: Duration = Duration::from_secs(25);
 /// Pings without an answer before a peer counts as gone.
 const MOST_UNANSWERED: u32 = 2;
+/// Between two looks at whether the token still holds.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Beyond `limits.hello`: the conversations' own deadline comes first, and says more.
 const SILENCE_GRACE: Duration = Duration::from_secs(1);
 /// How long what a refused peer still sends may keep our last words from it.
@@ -42,9 +44,9 @@ enum Ended {
 }
 
 /// Serves a socket until it ends. The permit is its place among `limits.sockets`.
-pub(super) async fn run(socket: WebSocket, bridge: Arc<Bridge>, peer: Peer, permit: OwnedSemaphorePermit) {
+pub(super) async fn run(socket: WebSocket, bridge: Arc<Bridge>, admitted: Admitted, permit: OwnedSemaphorePermit) {
     let id = bridge.hub.next_socket();
-    let role = peer.role;
+    let (peer, role) = (admitted.peer.clone(), admitted.peer.role);
     tracing::debug!(socket = id.0, ?role, "socket opened");
     bridge.metrics.socket_opened();
     let (sink, stream) = socket.split();
@@ -54,7 +56,7 @@ pub(super) async fn run(socket: WebSocket, bridge: Arc<Bridge>, peer: Peer, perm
         Writer { sink, queue, local: local_queue, replay: bridge.replay.clone(), metrics: bridge.metrics.clone() }
             .run(),
     );
-    let reader = Reader { stream, local: local.clone(), bridge: bridge.clone(), socket: id, role };
+    let reader = Reader { stream, local: local.clone(), bridge: bridge.clone(), socket: id, role, admitted };
     let opened = bridge.hub.send(ToHub::SocketOpened { socket: id, peer, out }).await;
     if opened.is_err() {
         let _ = local.send(Local::End(stopping())).await;
@@ -90,12 +92,15 @@ struct Reader {
     bridge: Arc<Bridge>,
     socket: SocketId,
     role: Role,
+    admitted: Admitted,
 }
 
 impl Reader {
     async fn run(mut self) -> Ended {
         let mut pings = interval_at(Instant::now() + PING_EVERY, PING_EVERY);
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut looks = interval_at(Instant::now() + LOOK_EVERY, LOOK_EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut silence = pin!(sleep_until(Instant::now() + self.bridge.limits.hello + SILENCE_GRACE));
         let (mut unanswered, mut spoke) = (0, false);
         loop {
@@ -110,6 +115,13 @@ impl Reader {
                         return Ended::Gone;
                     }
                     continue;
+                }
+                _ = looks.tick() => {
+                    // Our relay reads the new token and comes back: no close code that forbids it.
+                    match self.bridge.access.still(&self.admitted) {
+                        Ok(()) => continue,
+                        Err(why) => return Ended::Ours(End::new(GOING_AWAY, why.message())),
+                    }
                 }
                 () = &mut silence, if !spoke => {
                     return Ended::Ours(End::new(PROTOCOL_ERROR, "a socket begins with a hello, and none came in time"));

@@ -48,7 +48,7 @@ impl Rig {
 
     fn join(&self, uri: &str, lines: &[(&str, &str)]) -> Result<Peer, Refused> {
         let arrival = self.arrive(LOCAL, uri, lines)?;
-        self.access.socket_peer(&arrival, &uri.parse().unwrap(), &headers(lines))
+        self.access.socket(&arrival, &uri.parse().unwrap(), &headers(lines)).map(|admitted| admitted.peer)
     }
 }
 
