@@ -35,6 +35,9 @@ use tokio_util::sync::CancellationToken;
 /// The name that `/healthz` gives.
 pub const SERVICE: &str = "comfy-orchestrator";
 
+/// Between two pings. A peer that answers none of two counts as gone.
+pub const PING_EVERY: Duration = Duration::from_secs(25);
+
 /// How long the other side may take for its part of an ending.
 const CLOSING: Duration = Duration::from_secs(2);
 
@@ -56,6 +59,8 @@ pub struct Parts<'a> {
     pub handles: Arc<Handles>,
     /// Where missed rows come from.
     pub replay: Arc<dyn ReplaySource>,
+    /// Between two pings, usually [`PING_EVERY`].
+    pub ping_every: Duration,
 }
 
 /// What the routes share.
@@ -68,6 +73,7 @@ pub struct Bridge {
     replay: Arc<dyn ReplaySource>,
     metrics: Arc<Metrics>,
     places: Arc<Semaphore>,
+    ping_every: Duration,
     stopping: CancellationToken,
 }
 
@@ -85,6 +91,7 @@ impl Bridge {
             hub: parts.hub,
             handles: parts.handles,
             replay: parts.replay,
+            ping_every: parts.ping_every,
             metrics: Arc::default(),
             stopping: CancellationToken::new(),
         })

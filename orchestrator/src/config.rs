@@ -69,7 +69,9 @@ pub struct Flags {
 }
 
 /// The environment, as far as it matters here. A value that is empty counts as absent.
-pub struct Environment(Box<dyn Fn(&str) -> Option<OsString> + Send + Sync>);
+pub struct Environment(Lookup);
+
+type Lookup = Box<dyn Fn(&str) -> Option<OsString> + Send + Sync>;
 
 impl fmt::Debug for Environment {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,6 +7,9 @@ mod bridge_rig;
 use bridge_rig::{LEGACY, PAIRED, rig};
 use orchestrator::bridge::Refused;
 
+/// A name, the target, the headers, and what they are refused for.
+type Script<'a> = (&'a str, &'a str, Vec<(&'a str, &'a str)>, Refused);
+
 #[tokio::test]
 async fn no_socket_without_host_origin_and_capability() {
     let mut rig = rig("").await;
@@ -18,7 +21,7 @@ async fn no_socket_without_host_origin_and_capability() {
     let (evil, nip, dot) = (on("localhost.evil.example"), on("127.0.0.1.nip.io"), on("localhost."));
     let in_query = format!("/ws?token={}", rig.token);
     let in_any_query = format!("/?x={}", rig.token);
-    let scripts: Vec<(&str, &str, Vec<(&str, &str)>, Refused)> = vec![
+    let scripts: Vec<Script<'_>> = vec![
         ("no origin, no token", "/ws", vec![], Refused::TokenMissing),
         ("paired origin, no token", "/ws", vec![("Origin", PAIRED)], Refused::TokenMissing),
         ("a wrong token", "/ws", vec![("Authorization", "Bearer 123")], Refused::TokenWrong),

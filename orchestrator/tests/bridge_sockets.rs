@@ -3,7 +3,7 @@
 
 mod bridge_rig;
 
-use bridge_rig::{PAIRED, PATIENCE, closed, rig, send, text};
+use bridge_rig::{PAIRED, PATIENCE, closed, rig, rig_with_pings, send, text};
 use futures_util::{SinkExt, StreamExt};
 use orchestrator::bridge::{BindError, Holder, SUBPROTOCOL, bind};
 use orchestrator::config::{Config, Environment, Flags};
@@ -179,6 +179,32 @@ async fn a_socket_that_says_nothing_is_closed() {
     assert!(since.elapsed() > Duration::from_millis(800), "{:?}", since.elapsed());
     let stays = timeout(Duration::from_millis(300), talking.next()).await;
     assert!(stays.is_err(), "{stays:?}");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_peer_that_answers_no_ping_is_gone_and_one_that_does_stays() {
+    let mut rig = rig_with_pings("", Duration::from_millis(150)).await;
+    let (mut alive, _, _keep_alive) = rig.panel().await;
+    // Nobody reads this one, so nobody answers for it.
+    let (dead, socket, _keep_dead) = rig.panel().await;
+    let answering = tokio::spawn(async move {
+        let mut pings = 0;
+        while let Some(Ok(message)) = alive.next().await {
+            assert!(message.is_ping(), "{message:?}");
+            pings += 1;
+            if pings == 6 {
+                break;
+            }
+        }
+        pings
+    });
+    let since = Instant::now();
+    // Its close is not answered either, and then it is let go.
+    assert!(matches!(rig.next().await, ToHub::SocketClosed { socket: gone } if gone == socket));
+    assert!(since.elapsed() > Duration::from_millis(400), "{:?}", since.elapsed());
+    assert_eq!(answering.await.unwrap(), 6);
+    drop(dead);
     rig.stop().await;
 }
 

@@ -17,8 +17,6 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Error as WireError;
 
-/// Between two pings.
-const PING_EVERY: Duration = Duration::from_secs(25);
 /// Pings without an answer before a peer counts as gone.
 const MOST_UNANSWERED: u32 = 2;
 /// Between two looks at whether the token still holds.
@@ -97,7 +95,8 @@ struct Reader {
 
 impl Reader {
     async fn run(mut self) -> Ended {
-        let mut pings = interval_at(Instant::now() + PING_EVERY, PING_EVERY);
+        let every = self.bridge.ping_every;
+        let mut pings = interval_at(Instant::now() + every, every);
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut looks = interval_at(Instant::now() + LOOK_EVERY, LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -187,5 +187,6 @@ async fn in_time(work: impl Future<Output = Result<(), axum::Error>>) -> Result<
 
 /// A close frame holds 123 bytes of reason.
 fn shortened(reason: &str) -> &str {
-    &reason[..reason.floor_char_boundary(123.min(reason.len()))]
+    let end = (0..=123.min(reason.len())).rev().find(|end| reason.is_char_boundary(*end)).unwrap_or(0);
+    &reason[..end]
 }

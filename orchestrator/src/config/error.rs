@@ -17,7 +17,7 @@ pub struct Place {
 
 impl Place {
     pub(super) fn of_byte(file: PathBuf, text: &str, byte: usize) -> Self {
-        let before = &text[..text.floor_char_boundary(byte)];
+        let before = text.get(..byte).unwrap_or(text);
         let start = before.rfind('\n').map_or(0, |at| at + 1);
         Self { file, line: before.matches('\n').count() + 1, column: before[start..].chars().count() + 1 }
     }

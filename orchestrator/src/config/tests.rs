@@ -114,8 +114,8 @@ fn mistakes_name_file_line_column_key_and_the_right_one() {
             "config_unknown_key",
         ),
         (
-            "[agents.a]\nkind = 'demo'\nmodle = 'x'",
-            "config.toml:3:1: there is no key `modle` in [agents.a]; did you mean `model`?",
+            "[agents.a]\nkind = 'demo'\ncomand = 'x'",
+            "config.toml:3:1: there is no key `comand` in [agents.a]; did you mean `command`?",
             "config_unknown_key",
         ),
         ("[limits]\nqqq = 1", "config.toml:2:1: there is no key `qqq` in [limits]", "config_unknown_key"),

@@ -63,6 +63,10 @@ impl ReplaySource for Rows {
 }
 
 pub(crate) async fn rig(limits: &str) -> Rig {
+    rig_with_pings(limits, bridge::PING_EVERY).await
+}
+
+pub(crate) async fn rig_with_pings(limits: &str, ping_every: Duration) -> Rig {
     let folder = tempfile::tempdir().unwrap();
     let surroundings = Surroundings { user_folder: None, under_test: true };
     let home = Home::prepare(&HomeChoice::Given(folder.path().join("home")), &surroundings).unwrap();
@@ -84,6 +88,7 @@ pub(crate) async fn rig(limits: &str) -> Rig {
         hub,
         handles: handles.clone(),
         replay: Arc::new(Rows),
+        ping_every,
     });
     let shutdown = CancellationToken::new();
     let server = tokio::spawn(bridge::serve(listener, bridge.clone(), shutdown.clone()));
