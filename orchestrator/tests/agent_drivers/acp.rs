@@ -48,22 +48,22 @@ async fn an_agent_that_cannot_load_begins_afresh_and_says_its_new_name() {
 }
 
 #[tokio::test]
-async fn permission_is_given_once_for_our_tools_and_refused_once_for_others() {
+async fn permission_is_refused_once_unless_the_kind_of_tool_is_allowed() {
     let mut bench = bench_with(&[]).await;
-    let asked = [("mcp__panel__panel_run", "allow_once"), ("panel-panel_run", "allow_once"), ("Bash", "reject_once")];
     let mut running = bench.start(None).await;
-    for (name, answer) in asked {
+    // A title alone is the agent's or the model's word for something to execute, whatever it says.
+    for name in ["Bash", "mcp__panel__panel_run"] {
         let turn = running.turn(&format!("@@permission {name}@@")).await;
-        assert_eq!(turn.texts(), [format!("permission {name}: {answer}")]);
+        assert_eq!(turn.texts(), [format!("permission {name}: reject_once")]);
         let told = turn.events.iter().any(|event| matches!(event, AgentEvent::Notice { text } if text.contains(name)));
-        assert_eq!(told, answer == "reject_once", "a refusal is told to the person");
+        assert!(told, "a refusal is told to the person");
     }
     running.close().await;
 
     bench.config.allow_tools = vec!["execute".into()];
     let mut running = bench.start(None).await;
     let turn = running.turn("@@permission Bash@@").await;
-    assert_eq!(turn.texts(), ["permission Bash: allow_once"], "tools are allowed by their kind");
+    assert_eq!(turn.texts(), ["permission Bash: allow_once"]);
     running.close().await;
 }
 

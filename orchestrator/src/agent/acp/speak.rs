@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 /// So many calls of one turn are remembered, for the questions about them.
 const CALLS_REMEMBERED: usize = 256;
 
+/// How some agents name the server of a tool in its title.
+const SERVER_IN_TITLE: &str = " (panel MCP Server)";
+
 /// A running session.
 pub(super) struct AcpSpeaker {
     pub(super) agent: String,
@@ -111,7 +114,7 @@ impl AcpSpeaker {
             Update::Text(text) => self.grow(Kind::Text, text),
             Update::Thought(text) => self.grow(Kind::Thought, text),
             Update::Call(call) => self.begin_call(call),
-            Update::CallUpdate(call) => {
+            Update::MoreOfCall(call) => {
                 self.learn(call);
                 Vec::new()
             }
@@ -159,17 +162,19 @@ impl AcpSpeaker {
 
     fn begin_call(&mut self, call: Call) -> Vec<AgentEvent> {
         let mut events: Vec<AgentEvent> = self.finish_block().into_iter().collect();
-        let shown = call.name.as_deref().or(call.title.as_deref()).unwrap_or("tool");
-        let name = match name_in_title(shown) {
-            Some(name) => tool::plain_name(name),
-            // A title of the model's own words says nothing of the tool; its kind does.
-            None => call.kind.as_deref().unwrap_or("tool"),
-        };
-        let detail = match tool::detail(&call.input) {
-            detail if detail.is_empty() && name_in_title(shown).is_none() => shown.chars().take(80).collect(),
-            detail => detail,
-        };
-        events.push(AgentEvent::Tool { name: name.to_owned(), detail });
+        let title = call.title.as_deref().unwrap_or_default();
+        let name = call.name.as_deref().or_else(|| {
+            let name = name_in_title(title)?;
+            // A name that is not believed is not shown either.
+            (!tool::is_ours(name) || is_ours_by_title(&call, [&call, &call])).then_some(name)
+        });
+        // A title of the model's own words says nothing of the tool; its kind does.
+        let shown = name.map_or_else(|| call.kind.as_deref().unwrap_or("tool"), tool::plain_name).to_owned();
+        let mut detail = tool::detail(&call.input);
+        if detail.is_empty() && name.is_none() {
+            detail = title.chars().take(80).collect();
+        }
+        events.push(AgentEvent::Tool { name: shown, detail });
         self.learn(call);
         events
     }
@@ -264,7 +269,7 @@ fn merged(known: &Call, more: Call) -> Call {
 
 /// The tool's name when a title is nothing but a name, alone or followed by its server in brackets.
 fn name_in_title(title: &str) -> Option<&str> {
-    let name = title.strip_suffix(" (panel MCP Server)").unwrap_or(title);
+    let name = title.strip_suffix(SERVER_IN_TITLE).unwrap_or(title);
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.' | '/');
     (!name.is_empty() && name.chars().all(is_name)).then_some(name)
 }
@@ -272,17 +277,17 @@ fn name_in_title(title: &str) -> Option<&str> {
 /// Whether a title can be believed when it names one of our tools. Some agents put the model's own words there (a
 /// command's description, a file's name), and those must not open the door to a shell.
 fn is_ours_by_title(call: &Call, reports: [&Call; 2]) -> bool {
-    const OF_OTHER_TOOLS: [&str; 8] = ["command", "commands", "cmd", "script", "code", "path", "file_path", "url"];
+    // None of our tools has an argument of this name; `path` is not among them, because some of ours do have it.
+    const OF_OTHER_TOOLS: [&str; 7] = ["command", "commands", "cmd", "script", "code", "file_path", "url"];
     const OTHER_KINDS: [&str; 6] = ["read", "edit", "delete", "move", "search", "fetch"];
     let Some(title) = call.title.as_deref() else { return false };
-    let from_server = title.ends_with(" (panel MCP Server)");
+    let from_server = title.ends_with(SERVER_IN_TITLE);
     let ours = name_in_title(title).is_some_and(|name| from_server || tool::is_ours(name));
-    ours && reports.iter().all(|report| {
-        let kind = report.kind.as_deref().unwrap_or_default();
-        let fields = report.input.as_object();
-        let suspicious = fields.is_some_and(|fields| {
-            fields.iter().any(|(name, value)| OF_OTHER_TOOLS.contains(&name.as_str()) || value == title)
-        });
-        !OTHER_KINDS.contains(&kind) && !suspicious
-    })
+    let arguments = || reports.iter().filter_map(|report| report.input.as_object());
+    let is_kind = |kind: &str| reports.iter().any(|report| report.kind.as_deref() == Some(kind));
+    let suspicious = arguments().flatten().any(|(name, value)| OF_OTHER_TOOLS.contains(&name.as_str()) || value == title)
+        || OTHER_KINDS.iter().any(|kind| is_kind(kind))
+        // Of something to execute, the arguments must be seen.
+        || (is_kind("execute") && arguments().next().is_none());
+    ours && !suspicious
 }

@@ -47,7 +47,7 @@ pub(super) enum Update {
     /// A tool call begins.
     Call(Call),
     /// More is known of a tool call.
-    CallUpdate(Call),
+    MoreOfCall(Call),
     /// Tokens in the context, its size, and the cost in dollars.
     Usage { used: Option<u64>, size: Option<u64>, dollars: Option<f64> },
     /// Anything else.
@@ -109,7 +109,7 @@ pub(super) fn update(params: &Value) -> Update {
         Some("agent_message_chunk") => Update::Text(text()),
         Some("agent_thought_chunk") => Update::Thought(text()),
         Some("tool_call") => Update::Call(call(update)),
-        Some("tool_call_update") => Update::CallUpdate(call(update)),
+        Some("tool_call_update") => Update::MoreOfCall(call(update)),
         Some("usage_update") => Update::Usage {
             used: update["used"].as_u64(),
             size: update["size"].as_u64(),
