@@ -1,7 +1,7 @@
 //! Tickets: what was sent and is waited for, what was asked, what was queued at ComfyUI. Each is settled once, by key
 //! (rules F3, G11, D6).
 
-use crate::id::{AskId, Backend, CallId, Rid, SocketId, TabKey};
+use crate::id::{AskId, Backend, CallId, Rid, SocketId, TabKey, TurnId};
 use serde_json::{Map, Value};
 
 /// A tool call that has no answer yet.
@@ -9,6 +9,8 @@ use serde_json::{Map, Value};
 pub struct Call {
     /// Whose agent called.
     pub backend: Backend,
+    /// The turn that it belongs to (rule T4); `None`: between turns.
+    pub turn: Option<TurnId>,
     /// The command.
     pub cmd: &'static str,
     /// Its checked arguments, without `tab` and `retry_of`.

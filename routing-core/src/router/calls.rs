@@ -47,7 +47,8 @@ impl Router {
                 _ => self.retarget_by_agent(&backend, call, &args, tab.as_ref(), now),
             },
             Site::Panel => {
-                let record = Call { backend, cmd: spec.cmd, args, retry_of, state: CallState::Sent };
+                let turn = self.conversation(&backend).turn_at_work();
+                let record = Call { backend, turn, cmd: spec.cmd, args, retry_of, state: CallState::Sent };
                 self.place(call, record, spec, tab.as_ref(), now);
             }
         }
@@ -272,8 +273,11 @@ impl Router {
         for id in waiting {
             let Some(record) = self.calls.remove(&id) else { continue };
             let owned = self.tabs.get(key).is_some_and(|tab| tab.backend == record.backend);
+            // What it would act on now is another turn's (rule T4).
+            let timely = self.conversation(&record.backend).turn_at_work() == record.turn;
             match command::by_cmd(record.cmd) {
-                Some(spec) if owned => self.dispatch(id, record, spec, key, now),
+                Some(spec) if owned && timely => self.dispatch(id, record, spec, key, now),
+                _ if owned => self.answer(id, Err(Refusal::ConversationClosed)),
                 _ => {
                     let candidates = self.candidates(&record.backend);
                     self.answer(id, Err(Refusal::NotOwner { tab: key.clone(), candidates }));

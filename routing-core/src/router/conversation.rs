@@ -100,6 +100,16 @@ impl Conversation {
         self.turn.as_ref().filter(|turn| matches!(turn.phase, Phase::Running | Phase::Stopping { .. } | Phase::Ending))
     }
 
+    /// The running turn's number.
+    pub(super) fn turn_at_work(&self) -> Option<TurnId> {
+        self.running().map(|turn| turn.id)
+    }
+
+    /// Whether a call of this turn may still move pin and stamp: not those of another turn that runs now (rule T4).
+    pub(super) fn may_move(&self, turn: Option<TurnId>) -> bool {
+        self.turn_at_work().is_none_or(|now| turn == Some(now))
+    }
+
     pub(super) fn running_mut(&mut self) -> Option<&mut Turn> {
         self.turn.as_mut().filter(|turn| matches!(turn.phase, Phase::Running | Phase::Stopping { .. } | Phase::Ending))
     }

@@ -132,8 +132,9 @@ impl Router {
         if let Some(identity) = &identity {
             self.bind(&sent.tab, identity.clone());
         }
-        let Some(backend) = self.calls.get(&call).map(|call| call.backend.clone()) else { return };
-        if let (Some(identity), true) = (&identity, spec.moves_target) {
+        let Some((backend, turn)) = self.calls.get(&call).map(|call| (call.backend.clone(), call.turn)) else { return };
+        let moves = spec.moves_target && self.conversation(&backend).may_move(turn);
+        if let (Some(identity), true) = (&identity, moves) {
             self.conversation(&backend).retarget(sent.tab.clone(), Some(identity.uuid.clone()));
         }
         if sent.cmd == "graph_run" {

@@ -54,7 +54,8 @@ impl Router {
             .collect();
         let nobody = open.is_empty();
         let state = CallState::Gathering { open, found: Vec::new() };
-        let record = Call { backend: backend.clone(), cmd: spec.cmd, args: Map::new(), retry_of: None, state };
+        let turn = self.conversation(backend).turn_at_work();
+        let record = Call { backend: backend.clone(), turn, cmd: spec.cmd, args: Map::new(), retry_of: None, state };
         self.calls.insert(call, record);
         if nobody {
             self.tell_workflows(call);
@@ -155,6 +156,7 @@ impl Router {
         };
         let record = Call {
             backend: backend.clone(),
+            turn: self.conversation(backend).turn_at_work(),
             cmd: "workflow_target_set",
             args: Map::new(),
             retry_of: None,
@@ -197,6 +199,12 @@ impl Router {
         if self.tabs.get(&sent.tab).is_none_or(|tab| tab.backend != *backend) {
             let candidates = self.candidates(backend);
             return self.retarget_failed(sent, Refusal::NotOwner { tab: sent.tab.clone(), candidates }, now);
+        }
+        if let Asker::Agent(call) = by {
+            let turn = self.calls.get(call).and_then(|call| call.turn);
+            if !self.conversation(backend).may_move(turn) {
+                return self.retarget_failed(sent, Refusal::Superseded, now);
+            }
         }
         let open = reply.result.as_ref().filter(|_| reply.ok).and_then(open_workflows);
         let resolved = match pin {
