@@ -21,5 +21,7 @@ pub mod panel;
 pub mod path;
 pub mod refusal;
 pub mod router;
+#[cfg(feature = "script")]
+pub mod script;
 pub mod target;
 pub mod turn;

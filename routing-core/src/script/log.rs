@@ -1,0 +1,96 @@
+//! A conversation log in memory that keeps the contract of the real one: transactions, gapless places, unique keys,
+//! settling, and what a restart finds.
+
+use crate::frame::{Echo, FromDaemon, Say};
+use crate::id::{ConversationKey, MessageId, Seq, TurnId};
+use crate::router::{NewRow, Pending, Placed, Restored, entry_of};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Clone, Debug)]
+struct Row {
+    seq: Seq,
+    new: NewRow,
+    settled: bool,
+}
+
+/// Every conversation's rows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Log {
+    rows: BTreeMap<ConversationKey, Vec<Row>>,
+}
+
+impl Log {
+    /// Writes rows in one transaction.
+    pub(super) fn append(&mut self, rows: Vec<NewRow>) -> Vec<Placed> {
+        rows.into_iter().map(|row| self.append_one(row)).collect()
+    }
+
+    fn append_one(&mut self, new: NewRow) -> Placed {
+        let rows = self.rows.entry(new.conversation.clone()).or_default();
+        let same = new.key.as_ref().and_then(|key| rows.iter().find(|row| row.new.key.as_ref() == Some(key)));
+        if let Some(row) = same {
+            return Placed { seq: row.seq, duplicate: true };
+        }
+        let seq = Seq(rows.len() as u64 + 1);
+        for row in rows.iter_mut().filter(|row| new.settles.contains(&row.seq)) {
+            row.settled = true;
+        }
+        rows.push(Row { seq, new, settled: false });
+        Placed { seq, duplicate: false }
+    }
+
+    /// The rows from after one place up to another, as frames.
+    pub(super) fn replay(
+        &self,
+        conversation: &ConversationKey,
+        after: Seq,
+        upto: Seq,
+        modern: bool,
+    ) -> Vec<FromDaemon> {
+        let rows = self.rows.get(conversation).into_iter().flatten();
+        rows.filter(|row| row.seq > after && row.seq <= upto).filter_map(|row| frame(row, modern)).collect()
+    }
+
+    /// What a restart finds of each conversation.
+    pub(super) fn restored(&self) -> Vec<(ConversationKey, Restored)> {
+        self.rows.iter().map(|(key, rows)| (key.clone(), restored(rows))).collect()
+    }
+}
+
+fn frame(row: &Row, modern: bool) -> Option<FromDaemon> {
+    if modern {
+        return Some(entry_of(row.seq, row.new.kind, row.new.at_ms, &row.new.body).into());
+    }
+    let text = |field: &str| row.new.body.get(field).and_then(Value::as_str).map(str::to_owned);
+    match row.new.kind {
+        "user" => Some(Echo { text: text("text")?, mid: text("mid").map(MessageId::new) }.into()),
+        "say" => Some(Say { text: text("text")?, id: text("id"), streamed: Some(true) }.into()),
+        "notice" => Some(Say { text: text("text")?, id: None, streamed: None }.into()),
+        _ => None,
+    }
+}
+
+fn restored(rows: &[Row]) -> Restored {
+    let turn_of = |row: &Row| row.new.body.get("turn").and_then(Value::as_u64);
+    let started = || rows.iter().filter(|row| row.new.kind == "turn_start");
+    let ended: BTreeSet<u64> = rows.iter().filter(|row| row.new.kind == "turn_end").filter_map(turn_of).collect();
+    let open = started().filter(|row| turn_of(row).is_some_and(|turn| !ended.contains(&turn)));
+    let taken: BTreeSet<u64> = open
+        .filter_map(|row| row.new.body.get("takes")?.as_array())
+        .flatten()
+        .filter_map(Value::as_u64)
+        .collect();
+    let pending: Vec<Pending> = rows
+        .iter()
+        .filter(|row| row.new.inbound && !row.settled)
+        .map(|row| Pending { seq: row.seq, kind: row.new.kind.to_owned(), body: row.new.body.clone() })
+        .collect();
+    Restored {
+        newest: rows.last().map(|row| row.seq).unwrap_or_default(),
+        start: rows.iter().rfind(|row| row.new.kind == "boundary").map(|row| row.seq).unwrap_or_default(),
+        last_turn: TurnId(started().filter_map(turn_of).max().unwrap_or_default()),
+        taken: pending.iter().map(|row| row.seq).filter(|seq| taken.contains(&seq.0)).collect(),
+        pending,
+    }
+}
