@@ -59,8 +59,6 @@ pub struct Parts<'a> {
     pub handles: Arc<Handles>,
     /// Where missed rows come from.
     pub replay: Arc<dyn ReplaySource>,
-    /// Between two pings, usually [`PING_EVERY`].
-    pub ping_every: Duration,
 }
 
 /// What the routes share.
@@ -80,6 +78,11 @@ pub struct Bridge {
 impl Bridge {
     /// Puts a bridge together; [`serve`] starts it.
     pub fn new(parts: Parts<'_>) -> Arc<Self> {
+        Self::with_pings(parts, PING_EVERY)
+    }
+
+    /// [`Bridge::new`] with another time between two pings.
+    pub fn with_pings(parts: Parts<'_>, ping_every: Duration) -> Arc<Self> {
         for origin in &parts.server.legacy_panels {
             tracing::warn!(%origin, "pages of this origin may talk to the agent without a token");
         }
@@ -91,7 +94,7 @@ impl Bridge {
             hub: parts.hub,
             handles: parts.handles,
             replay: parts.replay,
-            ping_every: parts.ping_every,
+            ping_every,
             metrics: Arc::default(),
             stopping: CancellationToken::new(),
         })

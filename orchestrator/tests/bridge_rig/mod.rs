@@ -79,7 +79,7 @@ pub(crate) async fn rig_with_pings(limits: &str, ping_every: Duration) -> Rig {
     let address = listener.local_addr().unwrap();
     let (hub, to_hub) = Hub::new(64);
     let handles = Arc::new(Handles::new(address));
-    let bridge = Bridge::new(Parts {
+    let parts = Parts {
         server: &config.server,
         limits: config.limits,
         address,
@@ -88,8 +88,8 @@ pub(crate) async fn rig_with_pings(limits: &str, ping_every: Duration) -> Rig {
         hub,
         handles: handles.clone(),
         replay: Arc::new(Rows),
-        ping_every,
-    });
+    };
+    let bridge = Bridge::with_pings(parts, ping_every);
     let shutdown = CancellationToken::new();
     let server = tokio::spawn(bridge::serve(listener, bridge.clone(), shutdown.clone()));
     let token = token_file.current().unwrap().expose().to_owned();
