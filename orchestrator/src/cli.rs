@@ -191,7 +191,11 @@ pub async fn agents(
     lines.collect()
 }
 
+/// What mends an agent says what is wrong with it too.
 fn words(readiness: &Readiness) -> String {
+    if let Some(mend) = &readiness.mend {
+        return mend.clone();
+    }
     let state = match (readiness.found, readiness.signed_in) {
         (false, _) => "not found",
         (true, Some(false)) => "not signed in",
@@ -199,8 +203,7 @@ fn words(readiness: &Readiness) -> String {
         (true, None) => "found",
     };
     let version = readiness.version.as_deref().map(|version| format!(", version {version}")).unwrap_or_default();
-    let mend = readiness.mend.as_deref().map(|mend| format!(". To mend it: {mend}")).unwrap_or_default();
-    format!("{state}{version}{mend}")
+    format!("{state}{version}")
 }
 
 #[cfg(test)]

@@ -98,7 +98,7 @@ async fn agents_are_listed_the_default_first() {
     let config = Config::load(&Flags::default(), folder.path(), &Environment::of([])).unwrap();
     assert_eq!(
         agents(&config, false, fake).await,
-        "demo (default): found\nclaude: not found. To mend it: install it\n"
+        "demo (default): found\nclaude: install it\n"
     );
     let listed: Value = serde_json::from_str(&agents(&config, true, fake).await).unwrap();
     assert_eq!(listed["agents"][0]["name"], "demo");
