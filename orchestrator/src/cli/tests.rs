@@ -96,10 +96,7 @@ fn fake(name: &str, _: &AgentConfig) -> Arc<dyn AgentBackend> {
 async fn agents_are_listed_the_default_first() {
     let folder = tempfile::tempdir().unwrap();
     let config = Config::load(&Flags::default(), folder.path(), &Environment::of([])).unwrap();
-    assert_eq!(
-        agents(&config, false, fake).await,
-        "demo (default): found\nclaude: install it\n"
-    );
+    assert_eq!(agents(&config, false, fake).await, "demo (default): found\nclaude: install it\n");
     let listed: Value = serde_json::from_str(&agents(&config, true, fake).await).unwrap();
     assert_eq!(listed["agents"][0]["name"], "demo");
     assert_eq!(listed["agents"][0]["default"], true);
