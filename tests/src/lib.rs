@@ -1,1 +1,4 @@
 //! Black-box tests and the model checker.
+
+pub mod harness;
+pub mod model;
