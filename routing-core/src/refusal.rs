@@ -90,6 +90,9 @@ pub enum Refusal {
         /// Handles of what is open.
         #[serde(default)]
         open: Vec<String>,
+        /// In which tab.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tab: Option<TabKey>,
     },
     /// A pin names an open workflow that is not in front (rule G2).
     TargetNotActive {
@@ -97,6 +100,9 @@ pub enum Refusal {
         path: String,
         /// The handle in front.
         active: String,
+        /// In which tab.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tab: Option<TabKey>,
     },
     /// Several open workflows answer to the name.
     TargetNameAmbiguous {
@@ -222,8 +228,12 @@ impl Refusal {
             | Self::TargetGone { candidates }
             | Self::NotOwner { candidates, .. } => Some(Remedy::target_current(candidates)),
             Self::NoTab { .. } => Some(Remedy::target_current(&[])),
-            Self::TargetNotOpen { path, .. } | Self::TargetNotActive { path, .. } => {
-                Some(Remedy::new("panel_open_workflow", json!({"path": path})))
+            Self::TargetNotOpen { path, tab, .. } | Self::TargetNotActive { path, tab, .. } => {
+                let arguments = match tab {
+                    Some(tab) => json!({"path": path, "tab": tab}),
+                    None => json!({"path": path}),
+                };
+                Some(Remedy::new("panel_open_workflow", arguments))
             }
             Self::TargetNameAmbiguous { .. } => Some(Remedy::new("panel_list_workflows", json!({}))),
             Self::UnknownOutcome { .. } => Some(Remedy::new("panel_graph_outline", json!({}))),
@@ -282,11 +292,11 @@ impl Refusal {
                 "No ComfyUI tab of this conversation is connected.{} Ask the person to open ComfyUI with the panel.",
                 if *deferred { " The new target is kept and applied when a tab connects." } else { "" }
             ),
-            Self::TargetNotOpen { path, open } => format!(
+            Self::TargetNotOpen { path, open, .. } => format!(
                 "`{path}` is not open. Open it with panel_open_workflow first. Open now: {}.",
                 if open.is_empty() { "nothing".to_owned() } else { open.join(", ") }
             ),
-            Self::TargetNotActive { path, active } => format!(
+            Self::TargetNotActive { path, active, .. } => format!(
                 "`{path}` is open but not in front (`{active}` is). Only the workflow in front can be a target: bring it \
                  there with panel_open_workflow."
             ),
@@ -319,6 +329,15 @@ impl Refusal {
             Self::ConversationClosed => "The conversation was cleared or stopped; the call was not carried out.".to_owned(),
             Self::Overloaded { retry_after_ms } => format!("Too much is waiting. Try again in {retry_after_ms} ms."),
         }
+    }
+
+    /// The same, with the tab that it is about, so that its remedy goes there and nowhere else.
+    #[must_use]
+    pub fn in_tab(mut self, key: &TabKey) -> Self {
+        if let Self::TargetNotOpen { tab, .. } | Self::TargetNotActive { tab, .. } = &mut self {
+            *tab = Some(key.clone());
+        }
+        self
     }
 
     /// As it stands in a reply and in an MCP result: the fields of the variant with `code`, `message` and `remedy`.

@@ -90,9 +90,14 @@ pub fn resolve_pin(name: &str, open: Option<&[OpenWorkflow]>) -> Result<Workflow
         [] => Err(Refusal::TargetNotOpen {
             path: name.to_owned(),
             open: open.iter().map(|one| one.identity.handle.clone()).collect(),
+            tab: None,
         }),
         [only] if only.active => Ok(only.identity.clone()),
-        [_] => Err(Refusal::TargetNotActive { path: name.to_owned(), active: front.identity.handle.clone() }),
+        [_] => Err(Refusal::TargetNotActive {
+            path: name.to_owned(),
+            active: front.identity.handle.clone(),
+            tab: None,
+        }),
         several => Err(Refusal::TargetNameAmbiguous {
             path: name.to_owned(),
             matches: several.iter().map(|one| one.identity.handle.clone()).collect(),

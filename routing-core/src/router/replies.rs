@@ -133,7 +133,8 @@ impl Router {
             self.bind(&sent.tab, identity.clone());
         }
         let Some((backend, turn)) = self.calls.get(&call).map(|call| (call.backend.clone(), call.turn)) else { return };
-        let moves = spec.moves_target && self.conversation(&backend).may_move(turn);
+        let owned = self.tabs.get(&sent.tab).is_some_and(|tab| tab.backend == backend);
+        let moves = spec.moves_target && owned && self.conversation(&backend).may_move(turn);
         if let (Some(identity), true) = (&identity, moves) {
             self.conversation(&backend).retarget(sent.tab.clone(), Some(identity.uuid.clone()));
         }

@@ -208,7 +208,7 @@ impl Router {
         }
         let open = reply.result.as_ref().filter(|_| reply.ok).and_then(open_workflows);
         let resolved = match pin {
-            Some(name) => resolve_pin(name, open.as_deref()),
+            Some(name) => resolve_pin(name, open.as_deref()).map_err(|refusal| refusal.in_tab(&sent.tab)),
             None => front
                 .or_else(|| open.as_ref()?.iter().find(|one| one.active).map(|one| one.identity.clone()))
                 .ok_or(Refusal::TargetUndetermined),
