@@ -24,10 +24,10 @@ fn success(spec: Option<&Spec>, mut result: Value) -> CallToolResult {
     answer
 }
 
-/// An outline is made for reading, so it goes as it is; all else is compact JSON.
+/// An outline is made for reading, so it goes as it is (the incumbent's panel calls it `text`); all else is compact JSON.
 fn text(spec: Option<&Spec>, result: &Value) -> String {
     let outline = spec.is_some_and(|spec| spec.cmd == "graph_outline");
-    match result.get("text").and_then(Value::as_str) {
+    match result.get("outline").or_else(|| result.get("text")).and_then(Value::as_str) {
         Some(text) if outline => text.to_owned(),
         Some(_) | None => result.to_string(),
     }
