@@ -29,7 +29,7 @@ impl PanelCore {
     /// The text is no such configuration; the message names the field.
     #[wasm_bindgen(constructor)]
     pub fn new(config: &str) -> Result<PanelCore, String> {
-        let config: PanelConfig = serde_json::from_str(config).map_err(|error| error.to_string())?;
+        let config: PanelConfig = read(config)?;
         Ok(Self { panel: Panel::new(config) })
     }
 
@@ -38,7 +38,7 @@ impl PanelCore {
     /// # Errors
     /// The text is no such input; nothing happened, and the message names the field.
     pub fn handle(&mut self, input: &str, now: f64) -> Result<String, String> {
-        let input: PanelInput = serde_json::from_str(input).map_err(|error| error.to_string())?;
+        let input: PanelInput = read(input)?;
         self.panel.handle(input, milliseconds(now));
         Ok(self.outputs())
     }
@@ -63,6 +63,12 @@ impl PanelCore {
         let outputs: Vec<_> = std::iter::from_fn(|| self.panel.poll_output()).collect();
         serde_json::to_string(&outputs).unwrap_or_default()
     }
+}
+
+/// By way of a value, as frames are read: one reader of every type instead of two halves the module.
+fn read<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
 /// JavaScript has no whole numbers; its clock fits one all the same.

@@ -41,7 +41,9 @@ mod connection;
 mod intake;
 mod ledger;
 mod outbox;
+mod pairs;
 mod questions;
+mod read;
 mod runs;
 mod transcript;
 
@@ -49,6 +51,7 @@ mod transcript;
 mod tests;
 
 pub use api::*;
+pub use read::BadInput;
 
 use crate::frame::{FromPanel, PanelFrame, Reply, WorkflowIdentity};
 use crate::id::{Backend, ConversationKey, TabKey};
@@ -82,14 +85,14 @@ pub struct Panel {
     outbox: Outbox,
     questions: Questions,
     runs: Runs,
-    kept_replies: VecDeque<Reply>,
+    kept_replies: Vec<Reply>,
     out: VecDeque<PanelOutput>,
 }
 
 impl Panel {
     /// A panel that is not connected; [`PanelInput::Start`] makes it try.
     pub fn new(config: PanelConfig) -> Self {
-        let ledger = Ledger::new(config.begun.iter().cloned().collect());
+        let ledger = Ledger::new(config.begun.clone());
         Self {
             config,
             connection: Connection::default(),
@@ -105,7 +108,7 @@ impl Panel {
             outbox: Outbox::default(),
             questions: Questions::default(),
             runs: Runs::default(),
-            kept_replies: VecDeque::new(),
+            kept_replies: Vec::new(),
             out: VecDeque::new(),
         }
     }
@@ -137,7 +140,7 @@ impl Panel {
             PanelInput::Reorder { order } => self.reorder(&order),
             PanelInput::Stop => self.interrupt(false),
             PanelInput::NewChat => self.new_chat(),
-            PanelInput::SetBackend { backend } => self.set_backend(&Backend::parse(&backend)),
+            PanelInput::SetBackend { backend } => self.set_backend(&Backend::new(backend.trim())),
             PanelInput::SetTarget { target } => self.set_target(target),
             PanelInput::SetModel { model } => self.set_model(model),
             PanelInput::Answer { ask_id, result } => self.answer(&ask_id, result),
@@ -259,9 +262,9 @@ impl Panel {
             return;
         }
         if self.kept_replies.len() == KEPT_REPLIES {
-            self.kept_replies.pop_front();
+            self.kept_replies.remove(0);
         }
-        self.kept_replies.push_back(reply);
+        self.kept_replies.push(reply);
     }
 
     fn flush_replies(&mut self) {

@@ -39,7 +39,7 @@ impl WorkflowPath {
         if !path.starts_with(FOLDER) {
             path.insert_str(0, FOLDER);
         }
-        if !path.to_lowercase().ends_with(SUFFIX) {
+        if !ends_with_suffix(&path) {
             path.push_str(SUFFIX);
         }
         Ok(Self(path))
@@ -66,6 +66,11 @@ impl WorkflowPath {
     pub fn handle(&self) -> String {
         format!("wf:{}", self.0)
     }
+}
+
+/// Whether it ends with `.json`, in any case.
+fn ends_with_suffix(path: &str) -> bool {
+    path.len().checked_sub(SUFFIX.len()).is_some_and(|at| path.as_bytes()[at..].eq_ignore_ascii_case(SUFFIX.as_bytes()))
 }
 
 impl TryFrom<String> for WorkflowPath {

@@ -2,12 +2,17 @@
 
 use super::{Deadline, Effect, Kind, Param, Retry, Site, Spec, When};
 
+/// Words for agents. The panel in the browser says none of them, and need not load them.
+const fn told(doc: &'static str) -> &'static str {
+    if cfg!(target_arch = "wasm32") { "" } else { doc }
+}
+
 const fn need(name: &'static str, kind: Kind, doc: &'static str) -> Param {
-    Param { name, kind, required: true, doc }
+    Param { name, kind, required: true, doc: told(doc) }
 }
 
 const fn may(name: &'static str, kind: Kind, doc: &'static str) -> Param {
-    Param { name, kind, required: false, doc }
+    Param { name, kind, required: false, doc: told(doc) }
 }
 
 const fn row(
@@ -31,7 +36,7 @@ const fn row(
         retry: if changes_nothing { Retry::Resend } else { Retry::Token },
         site: Site::Panel,
         params,
-        doc,
+        doc: told(doc),
     }
 }
 

@@ -41,10 +41,11 @@ impl FromDaemon {
                 serde_json::from_value(Value::Object(map)).map(Self::Command).map_err(|error| bad("command", error))
             }
             None => Err(FrameError::NoType),
-            Some(kind) if DaemonFrame::TYPES.contains(&kind.as_str()) => {
-                serde_json::from_value(Value::Object(map)).map(Self::Typed).map_err(|error| bad(&kind, error))
-            }
-            Some(_) => Ok(Self::Unknown(map)),
+            Some(kind) => match DaemonFrame::read(&kind, map) {
+                Ok(frame) => Ok(Self::Typed(frame)),
+                Err(Unread::Unknown(map)) => Ok(Self::Unknown(map)),
+                Err(Unread::Bad(error)) => Err(bad(&kind, error)),
+            },
         }
     }
 
@@ -99,6 +100,12 @@ pub struct CommandFrame {
     pub args: Map<String, Value>,
 }
 
+/// Why a map is no [`DaemonFrame`].
+enum Unread {
+    Unknown(Map<String, Value>),
+    Bad(serde_json::Error),
+}
+
 macro_rules! daemon_frames {
     ($($(#[$doc:meta])* $variant:ident($body:ty) = $name:literal,)*) => {
         /// The frames that are told by `type`.
@@ -116,6 +123,18 @@ macro_rules! daemon_frames {
             /// The frame's `type`.
             pub fn kind(&self) -> &'static str {
                 match self { $(Self::$variant(_) => $name,)* }
+            }
+
+            /// Reads a frame whose `type` is known already. What serde derives for a tagged enum does the same in three
+            /// times the code, and the panel loads it over the network.
+            fn read(kind: &str, mut map: Map<String, Value>) -> Result<Self, Unread> {
+                match kind {
+                    $($name => {
+                        map.remove("type");
+                        serde_json::from_value(Value::Object(map)).map(Self::$variant).map_err(Unread::Bad)
+                    })*
+                    _ => Err(Unread::Unknown(map)),
+                }
             }
         }
         $(impl From<$body> for FromDaemon {

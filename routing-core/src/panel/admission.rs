@@ -3,6 +3,7 @@
 //! command is carried out.
 
 use super::ledger::Known;
+use super::pairs::Pairs;
 use super::{Outcome, Panel, PanelOutput, UiChange};
 use crate::command::{self, Effect, Retry, Site, Spec};
 use crate::frame::{CommandFrame, Reply, WorkflowIdentity};
@@ -10,7 +11,6 @@ use crate::id::Rid;
 use crate::refusal::Refusal;
 use crate::{fence, guard};
 use serde_json::Value;
-use std::collections::{BTreeMap, VecDeque};
 
 /// How long after the daemon's own deadline a command still holds its place.
 const GRACE_MS: u64 = 5_000;
@@ -20,9 +20,9 @@ const MOST_WAITING: usize = 256;
 /// Commands that run, and those that wait for their turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Admission {
-    running: BTreeMap<Rid, Running>,
+    running: Pairs<Rid, Running>,
     turn: Option<Rid>,
-    waiting: VecDeque<Waiting>,
+    waiting: Vec<Waiting>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -41,7 +41,7 @@ struct Waiting {
 
 impl Admission {
     pub(super) fn deadline(&self) -> Option<u64> {
-        let running = self.running.values().filter(|one| !one.overdue).map(|one| one.give_up_at);
+        let running = self.running.iter().filter(|(_, one)| !one.overdue).map(|(_, one)| one.give_up_at);
         running.chain(self.waiting.iter().map(|one| one.useless_at)).min()
     }
 }
@@ -104,7 +104,7 @@ impl Panel {
             return self.refuse(&frame.rid, &Refusal::Overloaded { retry_after_ms: 1_000 });
         }
         let useless_at = now + frame.timeout_ms;
-        self.admission.waiting.push_back(Waiting { frame, useless_at });
+        self.admission.waiting.push(Waiting { frame, useless_at });
         self.next_turn(now);
     }
 
@@ -141,8 +141,8 @@ impl Panel {
     }
 
     fn next_turn(&mut self, now: u64) {
-        while self.admission.turn.is_none() {
-            let Some(Waiting { frame, useless_at }) = self.admission.waiting.pop_front() else { return };
+        while self.admission.turn.is_none() && !self.admission.waiting.is_empty() {
+            let Waiting { frame, useless_at } = self.admission.waiting.remove(0);
             let Some(spec) = command::by_cmd(&frame.cmd) else { continue };
             if now >= useless_at {
                 self.refuse(&frame.rid, &Refusal::NoReply { after_ms: frame.timeout_ms });
@@ -188,7 +188,11 @@ impl Panel {
                 let workflow = self.front.clone();
                 (Reply { result: Some(result), workflow, ..answer(rid, true) }, true)
             }
-            Outcome::Refused { refusal } => (self.refusal(rid, &Refusal::from_wire(&refusal)), false),
+            Outcome::Refused { refusal } => {
+                let error = refusal.get("message").and_then(Value::as_str).map(str::to_owned);
+                let workflow = self.front.clone();
+                (Reply { error, refusal: Some(refusal), workflow, ..answer(rid, false) }, false)
+            }
             Outcome::Failed { code, message } => (self.refusal(rid, &Refusal::Failed { failure: code, message }), true),
         };
         if command::by_cmd(&running.frame.cmd).is_some_and(has_effect) {
@@ -220,7 +224,7 @@ impl Panel {
                 self.admission.turn = None;
             }
         }
-        let (late, timely): (VecDeque<Waiting>, VecDeque<Waiting>) =
+        let (late, timely): (Vec<Waiting>, Vec<Waiting>) =
             self.admission.waiting.drain(..).partition(|one| now >= one.useless_at);
         self.admission.waiting = timely;
         for Waiting { frame, .. } in late {
@@ -257,7 +261,8 @@ impl Panel {
         }
         let one = result.get("prompt_id").into_iter();
         let several = result.get("prompt_ids").and_then(Value::as_array).into_iter().flatten();
-        let ids: std::collections::BTreeSet<&str> = one.chain(several).filter_map(Value::as_str).collect();
+        let mut ids: Vec<&str> = one.chain(several).filter_map(Value::as_str).collect();
+        ids.dedup();
         for id in ids {
             if !self.runs.has_ended(&id.into()) {
                 self.show(UiChange::Run { prompt_id: id.into(), status: "queued".to_owned(), error: None });

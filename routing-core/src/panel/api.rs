@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 /// What a panel is made with. It never changes afterwards.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema), ts(optional_fields))]
+#[serde(try_from = "Map<String, Value>")]
 pub struct PanelConfig {
     /// The browser tab's own id: proves a reconnect, addresses nothing.
     pub tab_id: String,
@@ -29,7 +30,7 @@ pub struct PanelConfig {
 /// Something happened: at the socket, at the canvas, or by the person's hand.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema), ts(optional_fields))]
-#[serde(tag = "input", rename_all = "snake_case")]
+#[serde(tag = "input", rename_all = "snake_case", try_from = "Map<String, Value>")]
 pub enum PanelInput {
     /// Connect for the first time.
     Start,
@@ -151,7 +152,7 @@ pub enum PanelInput {
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema))]
-#[serde(tag = "outcome", rename_all = "snake_case")]
+#[serde(tag = "outcome", rename_all = "snake_case", try_from = "Map<String, Value>")]
 pub enum Outcome {
     /// It was carried out.
     Ok {

@@ -4,7 +4,6 @@
 use super::{ConnectionState, Panel, PanelOutput, UiChange};
 use crate::frame::{FromPanel, Hello, PROTOCOL, PanelFrame, Welcome, WorkflowIdentity};
 use crate::id::{Backend, ConversationKey, Seq};
-use std::collections::VecDeque;
 
 /// How long a socket may take to open.
 const OPEN_MS: u64 = 20_000;
@@ -49,7 +48,7 @@ pub(super) struct Connection {
     pause_ms: u64,
     epoch: Option<String>,
     /// `after` of each hello that no welcome has answered.
-    hellos: VecDeque<Seq>,
+    hellos: Vec<Seq>,
     told: Option<WorkflowIdentity>,
 }
 
@@ -122,7 +121,7 @@ impl Panel {
     /// Says who is there and what is in front.
     pub(super) fn hello(&mut self) {
         let after = self.transcript.last();
-        self.connection.hellos.push_back(after);
+        self.connection.hellos.push(after);
         self.connection.told.clone_from(&self.front);
         let hello = Hello {
             tab_id: Some(self.config.tab_id.clone()),
@@ -218,7 +217,8 @@ impl Panel {
     pub(super) fn welcome(&mut self, welcome: Welcome, now: u64) {
         self.epoch(&welcome.epoch);
         self.connection.attempts = 0;
-        let asked = self.connection.hellos.pop_front().unwrap_or_default();
+        let hellos = &mut self.connection.hellos;
+        let asked = if hellos.is_empty() { Seq(0) } else { hellos.remove(0) };
         let moved = self.conversation.as_ref() != Some(&welcome.conversation);
         let backend = welcome.conversation.backend();
         if moved || self.tab.as_ref() != Some(&welcome.tab) {

@@ -69,7 +69,7 @@ impl Panel {
             ("degraded", _) => self.show(UiChange::Agent { ready: false, message: ack.message }),
             ("set_backend", _) if ack.ok => {
                 if let Some(backend) = ack.extra.get("backend").and_then(Value::as_str) {
-                    self.backend_taken(&Backend::parse(backend));
+                    self.backend_taken(&Backend::from(backend));
                 }
             }
             ("new_session", _) if ack.ok => {

@@ -1,9 +1,9 @@
 //! The command ledger (rule G11): which commands with an effect were begun, and what came of them, so that a retry is
 //! answered without a second effect.
 
+use super::pairs::Pairs;
 use crate::frame::Reply;
 use crate::id::Rid;
-use std::collections::{BTreeMap, VecDeque};
 
 /// Most commands that are remembered.
 const MOST: usize = 256;
@@ -34,16 +34,15 @@ enum State {
 /// Commands with an effect, newest last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Ledger {
-    entries: BTreeMap<Rid, (u32, State)>,
-    order: VecDeque<Rid>,
-    begun: VecDeque<Rid>,
+    entries: Pairs<Rid, (u32, State)>,
+    begun: Vec<Rid>,
     /// Counts the runs of the daemon: two of them may use one id.
     run: u32,
 }
 
 impl Ledger {
     /// `begun`: what an earlier page in this browser tab remembered.
-    pub(super) fn new(begun: VecDeque<Rid>) -> Self {
+    pub(super) fn new(begun: Vec<Rid>) -> Self {
         Self { begun, ..Self::default() }
     }
 
@@ -88,16 +87,15 @@ impl Ledger {
 
     /// Its effect begins. Returns what is to be remembered over a reload.
     pub(super) fn begins(&mut self, rid: &Rid) -> Vec<Rid> {
-        while self.begun.len() >= MOST_BEGUN {
-            self.begun.pop_front();
-        }
-        self.begun.push_back(rid.clone());
-        self.begun.iter().cloned().collect()
+        let surplus = (self.begun.len() + 1).saturating_sub(MOST_BEGUN);
+        self.begun.drain(..surplus);
+        self.begun.push(rid.clone());
+        self.begun.clone()
     }
 
     /// It has ended. `applied`: something may have changed. Does nothing for a dispatch that was not taken.
     pub(super) fn ended(&mut self, rid: &Rid, reply: &Reply, applied: bool) {
-        if !self.entries.contains_key(rid) {
+        if !self.entries.contains(rid) {
             return;
         }
         let reply = Box::new(reply.clone());
@@ -123,13 +121,9 @@ impl Ledger {
     }
 
     fn insert(&mut self, rid: &Rid, state: State) {
-        if self.entries.insert(rid.clone(), (self.run, state)).is_none() {
-            self.order.push_back(rid.clone());
-        }
-        while self.order.len() > MOST {
-            if let Some(oldest) = self.order.pop_front() {
-                self.entries.remove(&oldest);
-            }
+        self.entries.insert(rid.clone(), (self.run, state));
+        if self.entries.len() > MOST {
+            self.entries.remove_oldest();
         }
     }
 }

@@ -4,7 +4,6 @@
 use super::{Composed, MessageState, Panel, UiChange};
 use crate::frame::{CancelMessage, FromPanel, PanelFrame, Reorder, UserMessage};
 use crate::id::MessageId;
-use std::collections::BTreeMap;
 
 /// How long a message waits for the canvas to say what is in front.
 const HOLD_MS: u64 = 2_000;
@@ -241,8 +240,13 @@ impl Panel {
     }
 
     pub(super) fn reorder(&mut self, order: &[MessageId]) {
-        let rank: BTreeMap<&MessageId, usize> = order.iter().enumerate().map(|(at, mid)| (mid, at)).collect();
-        self.outbox.messages.sort_by_key(|one| rank.get(&one.mid).copied().unwrap_or(usize::MAX));
+        let mut rest = std::mem::take(&mut self.outbox.messages);
+        for mid in order {
+            if let Some(at) = rest.iter().position(|one| one.mid == *mid) {
+                self.outbox.messages.push(rest.remove(at));
+            }
+        }
+        self.outbox.messages.append(&mut rest);
         let order: Vec<MessageId> = self.outbox.messages.iter().map(|one| one.mid.clone()).collect();
         let at_daemon = |one: &&Message| matches!(one.state, MessageState::Sent | MessageState::Accepted);
         let told: Vec<MessageId> = self.outbox.messages.iter().filter(at_daemon).map(|one| one.mid.clone()).collect();

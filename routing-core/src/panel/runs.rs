@@ -5,7 +5,6 @@ use super::{Panel, UiChange};
 use crate::frame::{FromPanel, PanelEvent, PanelFrame};
 use crate::id::PromptId;
 use serde_json::Value;
-use std::collections::VecDeque;
 
 /// Most runs that are remembered or kept.
 const MOST: usize = 256;
@@ -15,9 +14,9 @@ const DOUBTFUL_MS: u64 = 10_000;
 /// Ends of runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Runs {
-    ended: VecDeque<PromptId>,
-    kept: VecDeque<PanelEvent>,
-    sent: VecDeque<(u64, PanelEvent)>,
+    ended: Vec<PromptId>,
+    kept: Vec<PanelEvent>,
+    sent: Vec<(u64, PanelEvent)>,
 }
 
 impl Runs {
@@ -68,9 +67,9 @@ impl Panel {
     }
 }
 
-fn push<T>(queue: &mut VecDeque<T>, item: T) {
+fn push<T>(queue: &mut Vec<T>, item: T) {
     if queue.len() == MOST {
-        queue.pop_front();
+        queue.remove(0);
     }
-    queue.push_back(item);
+    queue.push(item);
 }

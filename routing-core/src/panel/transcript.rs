@@ -1,11 +1,11 @@
 //! The transcript: rows of the log in their order, each exactly once, and the blocks of text that are still being
 //! written. Rows are handed on and not kept: only their number is.
 
+use super::pairs::Pairs;
 use super::{Panel, Row, RowKind, UiChange};
 use crate::frame::{Action, Entry, Say, Stream, StreamPhase, TurnState};
 use crate::id::{MessageId, Seq, TabKey};
 use serde_json::Value;
-use std::collections::BTreeMap;
 
 /// How often a missing row is asked for before the rest is shown without it.
 const MOST_TRIES: u32 = 2;
@@ -17,7 +17,7 @@ pub(super) struct Transcript {
     /// After which row one was missing, and how often it was asked for.
     gap: (Seq, u32),
     /// Open blocks. `true`: text of it was missed.
-    live: BTreeMap<String, bool>,
+    live: Pairs<String, bool>,
 }
 
 impl Transcript {
@@ -102,8 +102,9 @@ impl Panel {
 
     /// Blocks that will not be finished: a turn's finished text is in the log before its end.
     pub(super) fn drop_blocks(&mut self) {
-        for id in std::mem::take(&mut self.transcript.live).into_keys() {
-            self.show(UiChange::BlockGone { id });
+        let open: Vec<String> = self.transcript.live.iter().map(|(id, _)| id.clone()).collect();
+        for id in open {
+            self.close_block(&id);
         }
     }
 
@@ -115,16 +116,16 @@ impl Panel {
                 self.show(UiChange::Delta { id: stream.id, thought: stream.phase == StreamPhase::Think, text, gap });
             }
             StreamPhase::End => {
-                if self.transcript.live.contains_key(&stream.id) {
+                if self.transcript.live.contains(&stream.id) {
                     self.show(UiChange::BlockEnd { id: stream.id });
                 }
             }
         }
     }
 
-    fn close_block(&mut self, id: &str) {
+    fn close_block(&mut self, id: &String) {
         if self.transcript.live.remove(id).is_some() {
-            self.show(UiChange::BlockGone { id: id.to_owned() });
+            self.show(UiChange::BlockGone { id: id.clone() });
         }
     }
 

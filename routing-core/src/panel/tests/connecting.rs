@@ -141,7 +141,7 @@ fn b4_a_switch_of_the_backend_shows_the_other_conversation_from_its_start() {
     bench.daemon(json!({"type": "entry", "seq": 1, "kind": "say", "text": "old"}));
     bench.daemon(json!({"type": "workflow_target", "target": {"mode": "pinned", "path": "workflows/z.json"}}));
     bench.out.clear();
-    bench.input(PanelInput::SetBackend { backend: " Codex ".into() });
+    bench.input(PanelInput::SetBackend { backend: " codex ".into() });
     assert_eq!(bench.sent()[0]["backend"], "codex");
     bench.daemon(json!({"type": "ack", "ok": true, "kind": "set_backend", "backend": "codex"}));
     bench.welcome("e1", "orchestrator::codex", 0);
