@@ -1,0 +1,123 @@
+// Where the person writes, and what the message will act on.
+import { css, html, nothing, type TemplateResult } from 'lit'
+import { strings } from '../strings'
+import type { Part } from '../view'
+import { PanelPart } from './part'
+import { shared } from './styles'
+
+/** `<co-composer>` */
+export class PanelComposer extends PanelPart {
+  static override styles = [
+    shared,
+    css`
+      :host {
+        display: block;
+        padding: 8px 10px 10px;
+        border-top: 1px solid var(--line);
+      }
+      .line {
+        display: flex;
+        gap: 6px;
+        align-items: center;
+        margin-bottom: 6px;
+        min-width: 0;
+      }
+      .label {
+        font-weight: 600;
+        overflow: hidden;
+        text-overflow: ellipsis;
+        white-space: nowrap;
+      }
+      .grow {
+        flex: 1;
+      }
+      textarea {
+        display: block;
+        box-sizing: border-box;
+        width: 100%;
+        min-height: 4.2em;
+        padding: 6px 8px;
+        resize: vertical;
+      }
+      .buttons {
+        display: flex;
+        justify-content: flex-end;
+        gap: 6px;
+        margin-top: 6px;
+      }
+    `,
+  ]
+
+  protected override readonly shows: readonly Part[] = ['head', 'queue']
+
+  private draft = ''
+
+  override render(): TemplateResult {
+    const { view } = this
+    const { label, pinned, inFront, pin } = view.actsOn
+    return html`
+      <div class="line">
+        <span class="soft">${strings.actsOn}</span>
+        <span class="label" data-testid="co-acts-on" title=${label ?? ''}>${label ?? strings.nothingInFront}</span>
+        ${pinned && !inFront ? html`<span class="bad">${strings.notInFront}</span>` : nothing}
+        <span class="grow"></span>
+        <select data-testid="co-target" aria-label=${strings.actsOn} @change=${this.picked}>
+          <option value="current" ?selected=${!pinned}>${strings.followFront}</option>
+          ${pin !== undefined && !pinned ? html`<option value="pin">${strings.pinThis}</option>` : nothing}
+          ${pinned ? html`<option value="pinned" selected>${strings.pinned}</option>` : nothing}
+        </select>
+      </div>
+      <textarea
+        data-testid="co-composer"
+        aria-label=${strings.placeholder}
+        placeholder=${strings.placeholder}
+        .value=${this.draft}
+        @input=${(event: Event) => this.typed((event.target as HTMLTextAreaElement).value)}
+        @keydown=${this.pressed}
+      ></textarea>
+      <div class="buttons">
+        ${view.working
+          ? html`<button data-testid="co-stop" @click=${() => this.tell({ input: 'stop' })}>${strings.stop}</button>`
+          : nothing}
+        <button data-testid="co-send" ?disabled=${this.draft.trim() === ''} @click=${this.send}>${strings.send}</button>
+      </div>
+    `
+  }
+
+  private typed(text: string): void {
+    this.draft = text
+    this.requestUpdate()
+  }
+
+  // ComfyUI's own keys (undo, queue, delete) must not see what is typed here.
+  private readonly pressed = (event: KeyboardEvent): void => {
+    event.stopPropagation()
+    if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {
+      event.preventDefault()
+      this.send()
+    }
+  }
+
+  private readonly send = (): void => {
+    const text = this.draft.trim()
+    if (text === '') return
+    this.typed('')
+    this.tell({ input: 'send', mid: messageId(), text })
+  }
+
+  private readonly picked = (event: Event): void => {
+    const { value } = event.target as HTMLSelectElement
+    const { pin } = this.view.actsOn
+    if (value === 'pin' && pin !== undefined) this.tell({ input: 'set_target', target: { mode: 'pinned', path: pin } })
+    if (value === 'current') this.tell({ input: 'set_target', target: { mode: 'current' } })
+    this.requestUpdate()
+  }
+}
+
+/** Fresh in every tab and page. */
+function messageId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(12))
+  return `m-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')}`
+}
+
+customElements.define('co-composer', PanelComposer)

@@ -1,0 +1,95 @@
+// The head: connection, agent, model, New chat.
+import { css, html, nothing, type TemplateResult } from 'lit'
+import { strings } from '../strings'
+import type { Part } from '../view'
+import { PanelPart } from './part'
+import { shared } from './styles'
+
+/** `<co-head>` */
+export class PanelHead extends PanelPart {
+  static override styles = [
+    shared,
+    css`
+      :host {
+        display: block;
+        padding: 8px 10px;
+        border-bottom: 1px solid var(--line);
+      }
+      .line {
+        display: flex;
+        flex-wrap: wrap;
+        gap: 6px;
+        align-items: center;
+      }
+      .grow {
+        flex: 1;
+      }
+      .dot {
+        width: 9px;
+        height: 9px;
+        border-radius: 50%;
+        background: var(--soft);
+      }
+      .dot[data-state='connected'] {
+        background: #4caf50;
+      }
+      .dot[data-state='down'],
+      .dot[data-state='waiting'] {
+        background: var(--bad);
+      }
+      select {
+        max-width: 11em;
+      }
+    `,
+  ]
+
+  protected override readonly shows: readonly Part[] = ['head']
+
+  override render(): TemplateResult {
+    const { view } = this
+    const turn = view.working ? 'working' : 'idle'
+    return html`
+      <div class="line" role="status" data-testid="co-status" data-state=${view.connection} data-turn=${turn}>
+        <span class="dot" data-state=${view.connection}></span>
+        <span>${strings.state[view.connection]}</span>
+        ${view.connection === 'down'
+          ? html`<button @click=${() => this.tell({ input: 'reconnect' })}>${strings.reconnect}</button>`
+          : nothing}
+        <span class="grow"></span>
+        <select
+          data-testid="co-backend"
+          aria-label=${strings.agent}
+          @change=${(event: Event) => this.tell({ input: 'set_backend', backend: (event.target as HTMLSelectElement).value })}
+        >
+          ${view.backends.map(
+            (one) => html`<option
+              value=${one.backend}
+              ?selected=${one.backend === view.backend}
+              title=${one.mend ?? ''}
+            >
+              ${one.backend}${one.ready ? '' : ' ⚠'}
+            </option>`,
+          )}
+        </select>
+        ${view.models.length > 0
+          ? html`<select
+              data-testid="co-model"
+              aria-label=${strings.model}
+              @change=${(event: Event) => this.tell({ input: 'set_model', model: (event.target as HTMLSelectElement).value })}
+            >
+              ${view.models.map((one) => html`<option value=${one.value} ?selected=${one.value === view.model}>${one.displayName}</option>`)}
+            </select>`
+          : nothing}
+        <button data-testid="co-new-chat" @click=${() => this.newChat()}>${strings.newChat}</button>
+      </div>
+      ${view.reason && view.connection !== 'connected' ? html`<div class="bad">${view.reason}</div>` : nothing}
+      ${view.agentProblem ? html`<div class="bad">${view.agentProblem}</div>` : nothing}
+    `
+  }
+
+  private newChat(): void {
+    if (this.view.rows.length === 0 || confirm(strings.newChatSure)) this.tell({ input: 'new_chat' })
+  }
+}
+
+customElements.define('co-head', PanelHead)

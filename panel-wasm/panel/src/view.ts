@@ -1,0 +1,183 @@
+// What the person sees, as plain data: the changes that the core tells, applied in order. Decides nothing.
+import type {
+  AgentStatus, BackendInfo, ConnectionState, MessageState, Model, Question, Row, Target, TodoItem, UiChange,
+} from './generated/frames'
+
+/** A block that is still being written. */
+export interface Block {
+  id: string
+  thought: boolean
+  text: string
+  ended: boolean
+}
+
+/** A message of this panel that is not done. */
+export interface Waiting {
+  mid: string
+  text: string
+  state: MessageState
+  actsOn: string | undefined
+  problem: string | undefined
+}
+
+/** What a message that is sent now will act on. */
+export interface ActsOn {
+  label: string | undefined
+  pinned: boolean
+  inFront: boolean
+  pin: string | undefined
+}
+
+/** A run of the agent. */
+export interface Run {
+  promptId: string
+  status: string
+  error: string | undefined
+}
+
+/** Which part of the view changed, so that only its component is drawn again. */
+export type Part = 'head' | 'rows' | 'blocks' | 'queue' | 'cards'
+
+/** The view, and who wants to know when it changes. */
+export class View {
+  connection: ConnectionState = 'idle'
+  reason: string | undefined
+  backend = ''
+  backends: BackendInfo[] = []
+  models: Model[] = []
+  model: string | undefined
+  target: Target = { mode: 'current' }
+  actsOn: ActsOn = { label: undefined, pinned: false, inFront: true, pin: undefined }
+  working = false
+  activity = ''
+  usage: AgentStatus = {}
+  agentProblem: string | undefined
+  rows: Row[] = []
+  blocks = new Map<string, Block>()
+  queue = new Map<string, Waiting>()
+  questions = new Map<string, Question>()
+  todo: TodoItem[] = []
+  runs = new Map<string, Run>()
+
+  private readonly watchers = new Set<(part: Part) => void>()
+
+  /** Calls back at every change. Returns the way to stop. */
+  watch(callback: (part: Part) => void): () => void {
+    this.watchers.add(callback)
+    return () => this.watchers.delete(callback)
+  }
+
+  private changed(part: Part): void {
+    for (const callback of this.watchers) callback(part)
+  }
+
+  /** Takes one change over. */
+  apply(change: UiChange): void {
+    switch (change.change) {
+      case 'connection':
+        this.connection = change.state
+        this.reason = change.reason
+        return this.changed('head')
+      case 'conversation':
+        this.backend = change.backend
+        return this.changed('head')
+      case 'cleared':
+        this.rows = []
+        this.blocks.clear()
+        return this.changed('rows')
+      case 'row':
+        this.rows.push(change.row)
+        if (change.row.block !== undefined) this.blocks.delete(change.row.block)
+        return this.changed('rows')
+      case 'delta': {
+        const block = this.blocks.get(change.id) ?? { id: change.id, thought: change.thought, text: '', ended: false }
+        block.text += (change.gap ? ' … ' : '') + change.text
+        this.blocks.set(change.id, block)
+        return this.changed('blocks')
+      }
+      case 'block_end': {
+        const block = this.blocks.get(change.id)
+        if (block) block.ended = true
+        return this.changed('blocks')
+      }
+      case 'block_gone':
+        this.blocks.delete(change.id)
+        return this.changed('blocks')
+      case 'working':
+        this.working = change.working
+        if (!change.working) this.activity = ''
+        return this.changed('head')
+      case 'activity':
+        this.activity = change.detail ? `${change.name} (${change.detail})` : change.name
+        return this.changed('head')
+      case 'agent':
+        this.agentProblem = change.ready ? undefined : change.message ?? ''
+        return this.changed('head')
+      case 'usage':
+        this.usage = change.usage
+        return this.changed('head')
+      case 'session':
+        return
+      case 'models':
+        this.models = change.models
+        this.model = change.current
+        return this.changed('head')
+      case 'backends':
+        this.backends = change.backends
+        return this.changed('head')
+      case 'target':
+        this.target = change.target
+        return this.changed('head')
+      case 'comfyui':
+        return
+      case 'acts_on':
+        this.actsOn = { label: change.label, pinned: change.pinned, inFront: change.in_front, pin: change.pin }
+        return this.changed('head')
+      case 'message':
+        this.message(change)
+        return this.changed('queue')
+      case 'queue': {
+        const known = this.queue
+        this.queue = new Map(change.order.flatMap((mid) => { const one = known.get(mid); return one ? [[mid, one] as const] : [] }))
+        return this.changed('queue')
+      }
+      case 'question':
+        this.questions.set(change.question.ask_id, change.question)
+        return this.changed('cards')
+      case 'question_closed':
+        this.questions.delete(change.ask_id)
+        return this.changed('cards')
+      case 'todo':
+        this.todo = change.items
+        return this.changed('cards')
+      case 'run':
+        this.run(change)
+        return this.changed('cards')
+      case 'notice':
+        this.rows.push({ kind: 'notice', text: change.text || change.code, elsewhere: false })
+        return this.changed('rows')
+    }
+  }
+
+  private message(change: Extract<UiChange, { change: 'message' }>): void {
+    if (change.state === 'done' || change.state === 'cancelled' || change.state === 'seen') {
+      this.queue.delete(change.mid)
+      return
+    }
+    this.queue.set(change.mid, {
+      mid: change.mid,
+      text: change.text,
+      state: change.state,
+      actsOn: change.acts_on,
+      problem: change.message,
+    })
+  }
+
+  private run(change: Extract<UiChange, { change: 'run' }>): void {
+    if (change.status === 'queued') {
+      this.runs.set(change.prompt_id, { promptId: change.prompt_id, status: change.status, error: change.error })
+    } else {
+      this.runs.delete(change.prompt_id)
+    }
+  }
+}
