@@ -752,7 +752,11 @@ path: string,
 /**
  * Handles of what is open.
  */
-open: Array<string>, } | { "code": "target_not_active",
+open: Array<string>,
+/**
+ * In which tab.
+ */
+tab?: TabKey | null, } | { "code": "target_not_active",
 /**
  * What was asked for.
  */
@@ -760,7 +764,11 @@ path: string,
 /**
  * The handle in front.
  */
-active: string, } | { "code": "target_name_ambiguous",
+active: string,
+/**
+ * In which tab.
+ */
+tab?: TabKey | null, } | { "code": "target_name_ambiguous",
 /**
  * What was asked for.
  */
