@@ -1,7 +1,7 @@
 //! The scripted model: a server on loopback that speaks the APIs of real models and does what the prompt says.
 //!
 //! Decides routes, counts requests and keeps the log. What is answered is [`crate::script`]'s; how an API words
-//! it is [`anthropic`]'s and [`openai`]'s. No request, however odd, may be left without an answer: agents wait
+//! it is `anthropic`'s and `openai`'s. No request, however odd, may be left without an answer: agents wait
 //! for minutes before they give up.
 
 mod anthropic;
