@@ -149,7 +149,10 @@ impl Router {
         let backend = record.backend.clone();
         let mut args = record.args.clone();
         self.conversation(&backend).target.inject(spec, &mut args);
-        if let Err(refusal) = self.predict(&backend, spec, tab, &args) {
+        // Whether a retry ran before, only the ledger of the panel that was asked first knows; what did not run meets that
+        // panel's fence.
+        let known_there = record.retry_of.is_some() && self.tabs.get(tab).is_some_and(|tab| tab.fences);
+        if !known_there && let Err(refusal) = self.predict(&backend, spec, tab, &args) {
             return self.answer(call, Err(refusal));
         }
         record.state = CallState::Sent;
