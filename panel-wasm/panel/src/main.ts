@@ -39,6 +39,8 @@ app.registerExtension({
         panel = new OrchestratorPanel()
         panel.view = view
         panel.tell = (input) => host?.tell(input)
+        // The sidebar gives its own height; without this the transcript would push the composer out of it.
+        Object.assign(element.style, { position: 'relative', height: '100%', overflow: 'hidden' })
         element.replaceChildren(panel)
       },
       destroy() {
@@ -46,10 +48,11 @@ app.registerExtension({
         panel = undefined
       },
     })
-    const [tab] = await Promise.all([
-      tabIdentity(),
-      initCore({ module_or_path: new URL(/* @vite-ignore */ './comfy-orchestrator.wasm', import.meta.url) }),
-    ])
+    const core = new URL(/* @vite-ignore */ './comfy-orchestrator.wasm', import.meta.url)
+    const [tab] = await Promise.all([tabIdentity(), initCore({ module_or_path: core })]).catch((error: unknown) => {
+      view.apply({ change: 'connection', state: 'down', reason: strings.coreMissing })
+      throw error
+    })
     const config = { tab_id: tab, version: VERSION, comfyui_url: location.origin, begun: remembered() }
     host = new Host(config, socketAddress(), canvas, view)
   },

@@ -9,7 +9,7 @@ export class Panel {
   /** Opens the sidebar and waits until the panel is connected. */
   async open(): Promise<void> {
     if (!(await this.part('composer').isVisible())) await openSidebarTab(this.page, 'comfy-orchestrator')
-    await expect(this.part('composer')).toBeVisible()
+    await expect(this.part('composer')).toBeInViewport()
     await this.connected()
   }
 

@@ -1,5 +1,6 @@
 // Where the person writes, and what the message will act on.
 import { css, html, nothing, type TemplateResult } from 'lit'
+import { live } from 'lit/directives/live.js'
 import { strings } from '../strings'
 import type { Part } from '../view'
 import { PanelPart } from './part'
@@ -21,6 +22,10 @@ export class PanelComposer extends PanelPart {
         align-items: center;
         margin-bottom: 6px;
         min-width: 0;
+      }
+      .line > .soft,
+      .line > .bad {
+        white-space: nowrap;
       }
       .label {
         font-weight: 600;
@@ -50,11 +55,10 @@ export class PanelComposer extends PanelPart {
 
   protected override readonly shows: readonly Part[] = ['head', 'queue']
 
-  private draft = ''
-
   override render(): TemplateResult {
     const { view } = this
     const { label, pinned, inFront, pin } = view.actsOn
+    const empty = view.draft.trim() === ''
     return html`
       <div class="line">
         <span class="soft">${strings.actsOn}</span>
@@ -62,47 +66,48 @@ export class PanelComposer extends PanelPart {
         ${pinned && !inFront ? html`<span class="bad">${strings.notInFront}</span>` : nothing}
         <span class="grow"></span>
         <select data-testid="co-target" aria-label=${strings.actsOn} @change=${this.picked}>
-          <option value="current" ?selected=${!pinned}>${strings.followFront}</option>
+          <option value="current" .selected=${live(!pinned)}>${strings.followFront}</option>
           ${pin !== undefined && !pinned ? html`<option value="pin">${strings.pinThis}</option>` : nothing}
-          ${pinned ? html`<option value="pinned" selected>${strings.pinned}</option>` : nothing}
+          ${pinned ? html`<option value="pinned" .selected=${live(true)}>${strings.pinned}</option>` : nothing}
         </select>
       </div>
       <textarea
         data-testid="co-composer"
         aria-label=${strings.placeholder}
         placeholder=${strings.placeholder}
-        .value=${this.draft}
+        .value=${live(view.draft)}
         @input=${(event: Event) => this.typed((event.target as HTMLTextAreaElement).value)}
         @keydown=${this.pressed}
       ></textarea>
       <div class="buttons">
         ${view.working
-          ? html`<button data-testid="co-stop" @click=${() => this.tell({ input: 'stop' })}>${strings.stop}</button>`
+          ? html`<button data-testid="co-stop" @click=${() => this.tell({ input: 'stop' })}>${strings.stop}</button>
+              <button data-testid="co-send-at-once" title=${strings.sendNowKeys} ?disabled=${empty} @click=${() => this.send(true)}>
+                ${strings.sendNow}
+              </button>`
           : nothing}
-        <button data-testid="co-send" ?disabled=${this.draft.trim() === ''} @click=${this.send}>${strings.send}</button>
+        <button data-testid="co-send" ?disabled=${empty} @click=${() => this.send(false)}>${strings.send}</button>
       </div>
     `
   }
 
   private typed(text: string): void {
-    this.draft = text
+    this.view.draft = text
     this.requestUpdate()
   }
 
-  // ComfyUI's own keys (undo, queue, delete) must not see what is typed here.
   private readonly pressed = (event: KeyboardEvent): void => {
-    event.stopPropagation()
     if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {
       event.preventDefault()
-      this.send()
+      this.send(event.ctrlKey || event.metaKey)
     }
   }
 
-  private readonly send = (): void => {
-    const text = this.draft.trim()
+  private send(now: boolean): void {
+    const text = this.view.draft.trim()
     if (text === '') return
     this.typed('')
-    this.tell({ input: 'send', mid: messageId(), text })
+    this.tell({ input: 'send', mid: messageId(), text, now })
   }
 
   private readonly picked = (event: Event): void => {

@@ -1,5 +1,7 @@
 // The head: connection, agent, model, New chat.
 import { css, html, nothing, type TemplateResult } from 'lit'
+import { live } from 'lit/directives/live.js'
+import type { PanelInput } from '../generated/frames'
 import { strings } from '../strings'
 import type { Part } from '../view'
 import { PanelPart } from './part'
@@ -52,19 +54,19 @@ export class PanelHead extends PanelPart {
       <div class="line" role="status" data-testid="co-status" data-state=${view.connection} data-turn=${turn}>
         <span class="dot" data-state=${view.connection}></span>
         <span>${strings.state[view.connection]}</span>
-        ${view.connection === 'down'
-          ? html`<button @click=${() => this.tell({ input: 'reconnect' })}>${strings.reconnect}</button>`
+        ${view.connection === 'down' || view.connection === 'waiting'
+          ? html`<button data-testid="co-reconnect" @click=${() => this.tell({ input: 'reconnect' })}>${strings.reconnect}</button>`
           : nothing}
         <span class="grow"></span>
         <select
           data-testid="co-backend"
           aria-label=${strings.agent}
-          @change=${(event: Event) => this.tell({ input: 'set_backend', backend: (event.target as HTMLSelectElement).value })}
+          @change=${(event: Event) => this.picked({ input: 'set_backend', backend: (event.target as HTMLSelectElement).value })}
         >
           ${view.backends.map(
             (one) => html`<option
               value=${one.backend}
-              ?selected=${one.backend === view.backend}
+              .selected=${live(one.backend === view.backend)}
               title=${one.mend ?? ''}
             >
               ${one.backend}${one.ready ? '' : ' ⚠'}
@@ -75,9 +77,9 @@ export class PanelHead extends PanelPart {
           ? html`<select
               data-testid="co-model"
               aria-label=${strings.model}
-              @change=${(event: Event) => this.tell({ input: 'set_model', model: (event.target as HTMLSelectElement).value })}
+              @change=${(event: Event) => this.picked({ input: 'set_model', model: (event.target as HTMLSelectElement).value })}
             >
-              ${view.models.map((one) => html`<option value=${one.value} ?selected=${one.value === view.model}>${one.displayName}</option>`)}
+              ${view.models.map((one) => html`<option value=${one.value} .selected=${live(one.value === view.model)}>${one.displayName}</option>`)}
             </select>`
           : nothing}
         <button data-testid="co-new-chat" @click=${() => this.newChat()}>${strings.newChat}</button>
@@ -85,6 +87,12 @@ export class PanelHead extends PanelPart {
       ${view.reason && view.connection !== 'connected' ? html`<div class="bad">${view.reason}</div>` : nothing}
       ${view.agentProblem ? html`<div class="bad">${view.agentProblem}</div>` : nothing}
     `
+  }
+
+  /** What is chosen shows once the daemon has taken it. */
+  private picked(input: PanelInput): void {
+    this.tell(input)
+    this.requestUpdate()
   }
 
   private newChat(): void {

@@ -9,6 +9,14 @@ import './queue'
 import './transcript'
 import { shared } from './styles'
 
+// ComfyUI's own keys (undo, queue, delete) and its clipboard (paste a node) must not act on what is done in the panel: from
+// outside, a text field in here does not look like one.
+const OURS = ['keydown', 'keyup', 'keypress', 'copy', 'cut', 'paste'] as const
+
+function keep(event: Event): void {
+  event.stopPropagation()
+}
+
 /** `<co-panel>` */
 export class OrchestratorPanel extends LitElement {
   static override properties = { view: { attribute: false }, tell: { attribute: false } }
@@ -16,10 +24,10 @@ export class OrchestratorPanel extends LitElement {
     shared,
     css`
       :host {
+        position: absolute;
+        inset: 0;
         display: flex;
         flex-direction: column;
-        height: 100%;
-        min-width: 0;
         background: var(--raised);
       }
       co-transcript {
@@ -31,6 +39,16 @@ export class OrchestratorPanel extends LitElement {
 
   declare view: View
   declare tell: Tell
+
+  override connectedCallback(): void {
+    super.connectedCallback()
+    for (const kind of OURS) this.addEventListener(kind, keep)
+  }
+
+  override disconnectedCallback(): void {
+    for (const kind of OURS) this.removeEventListener(kind, keep)
+    super.disconnectedCallback()
+  }
 
   override render(): TemplateResult {
     return html`

@@ -6,6 +6,9 @@ import type { Part, View } from '../view'
 /** Hands something to the core. */
 export type Tell = (input: PanelInput) => void
 
+/** When a change is drawn at the latest, in milliseconds. */
+const LATEST_MS = 100
+
 /** A component that shows some parts of the view. */
 export abstract class PanelPart extends LitElement {
   static override properties = { view: { attribute: false }, tell: { attribute: false } }
@@ -14,6 +17,21 @@ export abstract class PanelPart extends LitElement {
   declare tell: Tell
 
   private stop: (() => void) | undefined
+
+  /**
+   * Changes of one picture are drawn at once: a long log comes as thousands of frames. A page in the background paints no
+   * pictures, but is drawn all the same.
+   */
+  protected override async scheduleUpdate(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const late = setTimeout(resolve, LATEST_MS)
+      requestAnimationFrame(() => {
+        clearTimeout(late)
+        resolve()
+      })
+    })
+    await super.scheduleUpdate()
+  }
 
   /** The parts of the view that it shows. */
   protected abstract readonly shows: readonly Part[]

@@ -35,6 +35,9 @@ export class TranscriptRow extends LitElement {
         font-size: 12px;
         padding-left: 8px;
         border-left: 2px solid var(--line);
+        overflow: hidden;
+        text-overflow: ellipsis;
+        white-space: nowrap;
       }
       .line {
         display: flex;
@@ -83,7 +86,9 @@ export class TranscriptRow extends LitElement {
       case 'notice':
         return html`<div class="bad" data-testid=${id}>${row.text}</div>`
       case 'action':
-        return html`<div class="action soft" data-testid=${id}>${row.name}${row.detail ? html` · ${row.detail}` : nothing}</div>`
+        return html`<div class="action soft" data-testid=${id} title=${row.detail ?? ''}>
+          ${row.name}${row.detail ? html` · ${row.detail}` : nothing}
+        </div>`
       case 'event':
         return html`<details class="soft" data-testid=${id}>
           <summary>${row.block === undefined ? firstLine(row.text) : strings.thinking}</summary>
@@ -103,7 +108,7 @@ export class TranscriptRow extends LitElement {
 }
 
 function firstLine(text: string): string {
-  const line = text.split('\n', 1)[0] ?? ''
+  const line = (text.split('\n', 1)[0] ?? '').replace(/^\[event\] /, '')
   return line.length > 90 ? `${line.slice(0, 90)}…` : line
 }
 

@@ -1,6 +1,6 @@
 // The transcript: rows of the log and blocks that are being written, following the end unless the person scrolled up.
 // A long log is drawn from its end; older rows come as the person scrolls up.
-import { css, html, nothing, type PropertyValues, type TemplateResult } from 'lit'
+import { css, html, nothing, type TemplateResult } from 'lit'
 import { repeat } from 'lit/directives/repeat.js'
 import type { Row } from '../generated/frames'
 import { strings } from '../strings'
@@ -35,19 +35,33 @@ export class PanelTranscript extends PanelPart {
 
   private drawn = STEP
   private following = true
+  private top = 0
+  // Rows take their height after they are drawn, and again when pictures come.
+  private readonly grown = new ResizeObserver(() => this.follow())
 
   override connectedCallback(): void {
     super.connectedCallback()
     this.addEventListener('scroll', this.scrolled, { passive: true })
+    this.grown.observe(this)
   }
 
   override disconnectedCallback(): void {
     this.removeEventListener('scroll', this.scrolled)
+    this.grown.disconnect()
     super.disconnectedCallback()
   }
 
+  protected override firstUpdated(): void {
+    const log = this.renderRoot.querySelector('[role=log]')
+    if (log) this.grown.observe(log)
+  }
+
+  private follow(): void {
+    if (this.following) this.scrollTop = this.scrollHeight
+  }
+
   override render(): TemplateResult {
-    const rows = this.view.rows.filter(isShown)
+    const { rows } = this.view
     const shown = rows.slice(-this.drawn)
     const blocks = [...this.view.blocks.values()]
     return html`
@@ -62,13 +76,12 @@ export class PanelTranscript extends PanelPart {
     `
   }
 
-  protected override updated(changed: PropertyValues): void {
-    super.updated(changed)
-    if (this.following) this.scrollTop = this.scrollHeight
-  }
-
   private readonly scrolled = (): void => {
-    this.following = this.scrollHeight - this.scrollTop - this.clientHeight < NEAR
+    // Only the person scrolls up; what grows below them is no reason to stop following.
+    const up = this.scrollTop < this.top
+    this.top = this.scrollTop
+    const atEnd = this.scrollHeight - this.scrollTop - this.clientHeight < NEAR
+    this.following = atEnd || (this.following && !up)
     if (this.scrollTop < NEAR && this.drawn < this.view.rows.length) {
       const before = this.scrollHeight
       this.drawn += STEP
@@ -78,12 +91,6 @@ export class PanelTranscript extends PanelPart {
       })
     }
   }
-}
-
-/** Starts of turns say nothing to a person; ends only when something went otherwise. */
-function isShown(row: Row): boolean {
-  if (row.kind === 'turn_start' || row.kind === 'other') return false
-  return row.kind !== 'turn_end' || row.outcome !== 'completed'
 }
 
 function asRow(block: Block): Row {
