@@ -65,6 +65,8 @@ impl Router {
         running.phase = Phase::Running;
         let batch = running.batch.clone();
         let before = one.last_origin.clone();
+        // What an earlier turn asked to be targeted when a tab comes is not this one's (rule T4).
+        one.armed = one.armed && target.pin.is_err();
         if target.pin.is_ok() {
             one.last = Some(target.clone());
         }
