@@ -48,12 +48,21 @@ export class Host {
       for (let next = this.waiting.shift(); next; next = this.waiting.shift()) {
         const now = Date.now()
         const said = next.input === 'frame' ? this.core.frame(next.socket, next.text, now) : this.core.handle(JSON.stringify(next), now)
-        for (const output of JSON.parse(said) as PanelOutput[]) this.carryOut(output)
+        for (const output of JSON.parse(said) as PanelOutput[]) this.safely(output)
       }
     } finally {
       this.busy = false
     }
     this.setTimer()
+  }
+
+  /** One output that fails must not cost those after it: a turn of the agent may hang on them. */
+  private safely(output: PanelOutput): void {
+    try {
+      this.carryOut(output)
+    } catch (error) {
+      console.error('comfy-orchestrator:', output.output, error)
+    }
   }
 
   private tellFront(): void {

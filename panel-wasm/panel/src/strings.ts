@@ -6,6 +6,7 @@ const ENGLISH = {
   placeholder: 'Ask, or say what to change…',
   send: 'Send',
   sendNow: 'Send now',
+  sendNowKeys: 'Interrupts the agent (Ctrl+Enter)',
   stop: 'Stop',
   newChat: 'New chat',
   newChatSure: 'Clear this conversation in every tab?',
@@ -35,7 +36,8 @@ const ENGLISH = {
   reconnect: 'Connect again',
   missing: '… (some text was missed)',
   runQueued: 'Run queued',
-  runEnded: 'Run ended',
+  notReady: 'This agent cannot work yet.',
+  coreMissing: 'The panel could not start. Reload the page; if that does not help, build the panel again.',
   state: {
     idle: 'not connected',
     connecting: 'connecting',
@@ -52,7 +54,22 @@ const ENGLISH = {
     cancelled: 'taken back',
     failed: 'not taken',
   },
+  notice: {
+    cancel_too_late: 'Too late to take back: the agent has the message already.',
+    log_gap: 'A part of this conversation could not be read.',
+    not_connected: 'Not connected: nothing was done.',
+    not_durably_cleared: 'Cleared, but not on disk: after a restart the old conversation may be back.',
+    overloaded: 'The daemon has too much to do; the panel comes back in a moment.',
+    queue_full: 'Too many messages are waiting.',
+    too_long: 'The message is too long.',
+  },
 } as const
 
 /** The catalogue in use. */
 export const strings = ENGLISH
+
+/** What a notice or a refusal says: the daemon's words, else ours for its code, else the code. */
+export function told(code: string, words: string | undefined): string {
+  const ours: Record<string, string> = strings.notice
+  return words || ours[code] || code
+}

@@ -2,6 +2,7 @@
 import type {
   AgentStatus, BackendInfo, ConnectionState, MessageState, Model, Question, Row, Target, TodoItem, UiChange,
 } from './generated/frames'
+import { strings, told } from './strings'
 
 /** A block that is still being written. */
 export interface Block {
@@ -50,8 +51,11 @@ export class View {
   actsOn: ActsOn = { label: undefined, pinned: false, inFront: true, pin: undefined }
   working = false
   activity = ''
+  /** What is being written; kept here so that closing the sidebar does not lose it. */
+  draft = ''
   usage: AgentStatus = {}
   agentProblem: string | undefined
+  /** Rows that say something to a person. */
   rows: Row[] = []
   blocks = new Map<string, Block>()
   queue = new Map<string, Waiting>()
@@ -86,7 +90,7 @@ export class View {
         this.blocks.clear()
         return this.changed('rows')
       case 'row':
-        this.rows.push(change.row)
+        if (isShown(change.row)) this.rows.push(change.row)
         if (change.row.block !== undefined) this.blocks.delete(change.row.block)
         return this.changed('rows')
       case 'delta': {
@@ -111,7 +115,7 @@ export class View {
         this.activity = change.detail ? `${change.name} (${change.detail})` : change.name
         return this.changed('head')
       case 'agent':
-        this.agentProblem = change.ready ? undefined : change.message ?? ''
+        this.agentProblem = change.ready ? undefined : change.message ?? this.mend() ?? strings.notReady
         return this.changed('head')
       case 'usage':
         this.usage = change.usage
@@ -120,6 +124,9 @@ export class View {
         return
       case 'models':
         this.models = change.models
+        this.model = change.current
+        return this.changed('head')
+      case 'model':
         this.model = change.current
         return this.changed('head')
       case 'backends':
@@ -154,9 +161,13 @@ export class View {
         this.run(change)
         return this.changed('cards')
       case 'notice':
-        this.rows.push({ kind: 'notice', text: change.text || change.code, elsewhere: false })
+        this.rows.push({ kind: 'notice', text: told(change.code, change.text), elsewhere: false })
         return this.changed('rows')
     }
+  }
+
+  private mend(): string | undefined {
+    return this.backends.find((one) => one.backend === this.backend)?.mend
   }
 
   private message(change: Extract<UiChange, { change: 'message' }>): void {
@@ -169,7 +180,7 @@ export class View {
       text: change.text,
       state: change.state,
       actsOn: change.acts_on,
-      problem: change.message,
+      problem: change.code === undefined ? undefined : told(change.code, change.message),
     })
   }
 
@@ -180,4 +191,10 @@ export class View {
       this.runs.delete(change.prompt_id)
     }
   }
+}
+
+/** Starts of turns say nothing to a person; ends only when something went otherwise. */
+function isShown(row: Row): boolean {
+  if (row.kind === 'turn_start' || row.kind === 'other') return false
+  return row.kind !== 'turn_end' || row.outcome !== 'completed'
 }

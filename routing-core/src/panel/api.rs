@@ -315,6 +315,11 @@ pub enum UiChange {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         current: Option<String>,
     },
+    /// Another model was chosen.
+    Model {
+        /// A value from [`UiChange::Models`].
+        current: String,
+    },
     /// Agents to choose from.
     Backends {
         /// In the order of preference.

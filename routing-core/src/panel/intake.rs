@@ -71,6 +71,14 @@ impl Panel {
                 if let Some(backend) = ack.extra.get("backend").and_then(Value::as_str) {
                     self.backend_taken(&Backend::from(backend));
                 }
+                if let Some(words) = ack.message {
+                    self.notice("set_backend", &words);
+                }
+            }
+            ("options", _) if ack.ok => {
+                if let Some(model) = ack.extra.get("model").and_then(Value::as_str) {
+                    self.show(UiChange::Model { current: model.to_owned() });
+                }
             }
             ("new_session", _) if ack.ok => {
                 let durable = ack.extra.get("durable_cleared").and_then(Value::as_bool);

@@ -1215,7 +1215,11 @@ models: Array<Model>,
 /**
  * The chosen one.
  */
-current?: string, } | { "change": "backends",
+current?: string, } | { "change": "model",
+/**
+ * A value from [`UiChange::Models`].
+ */
+current: string, } | { "change": "backends",
 /**
  * In the order of preference.
  */

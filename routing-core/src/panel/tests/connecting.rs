@@ -160,6 +160,14 @@ fn b4_a_switch_of_the_backend_shows_the_other_conversation_from_its_start() {
 }
 
 #[test]
+fn b5_a_name_that_fell_to_the_default_is_told() {
+    let mut bench = Bench::connected();
+    let message = "`cdx` is not configured; claude is used.";
+    bench.daemon(json!({"type": "ack", "ok": true, "kind": "set_backend", "backend": "claude", "message": message}));
+    assert_eq!(bench.shown(), [UiChange::Notice { code: "set_backend".into(), text: message.into() }]);
+}
+
+#[test]
 fn b4_a_refused_switch_changes_nothing() {
     let mut bench = Bench::connected();
     bench.daemon(json!({"type": "ack", "ok": false, "kind": "set_backend", "message": "no such agent"}));

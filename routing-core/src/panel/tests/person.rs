@@ -211,6 +211,8 @@ fn states_of_the_agent_are_passed_on() {
     assert!(matches!(&shown[5], UiChange::Backends { any_ready: false, .. }));
     assert!(matches!(&shown[6], UiChange::Notice { code, .. } if code == "not_durably_cleared"));
     assert_eq!(shown[7], UiChange::Notice { code: "options_refused".into(), text: "no such model".into() });
+    bench.daemon(json!({"type": "ack", "ok": true, "kind": "options", "model": "opus"}));
+    assert_eq!(bench.shown(), [UiChange::Model { current: "opus".into() }]);
 }
 
 #[test]
