@@ -12,21 +12,12 @@ const coreBeside: Plugin = {
   },
 }
 
-// wasm-bindgen's loader knows a default place for its module, which we never use: without this it would be inlined.
-const noDefaultPlace: Plugin = {
-  name: 'no-default-place',
-  transform(code, id) {
-    if (!id.endsWith('panel_wasm.js')) return null
-    return { code: code.replace(/new URL\('panel_wasm_bg\.wasm', import\.meta\.url\)/, 'undefined'), map: null }
-  },
-}
-
 // ComfyUI imports every .js file of a pack's web folder as a module, so each build is exactly one file.
 // `--mode canvas-test` builds the canvas executors alone, on `window`, for the browser tests (give --outDir).
 export default defineConfig(({ mode }) => {
   const test = mode === 'canvas-test'
   return {
-    plugins: test ? [] : [noDefaultPlace, coreBeside],
+    plugins: test ? [] : [coreBeside],
     build: {
       outDir: test ? 'dist/canvas-test' : '../comfyui/web',
       emptyOutDir: true,

@@ -65,6 +65,17 @@ impl PanelCore {
     }
 }
 
+/// Runs an event script in memory and returns its `Verdict`.
+///
+/// # Errors
+/// The text is no script; the message names the field.
+#[cfg(feature = "script")]
+#[wasm_bindgen]
+pub fn run_script(script: &str) -> Result<String, String> {
+    let verdict = routing_core::script::run_json(script)?;
+    serde_json::to_string(&verdict).map_err(|error| error.to_string())
+}
+
 /// By way of a value, as frames are read: one reader of every type instead of two halves the module.
 fn read<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     let value: serde_json::Value = serde_json::from_str(text).map_err(|error| error.to_string())?;

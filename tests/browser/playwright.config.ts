@@ -24,7 +24,8 @@ export default defineConfig<FrontendOptions>({
   },
   projects: [
     { name: 'shim', testMatch: /shim\.spec\.ts/ },
-    { name: 'frontend-1.58.1', testIgnore: /shim\.spec\.ts/, use: { frontend: '1.58.1' } },
-    { name: 'frontend-1.49.6', testIgnore: /shim\.spec\.ts/, use: { frontend: '1.49.6' } },
+    { name: 'scripts', testMatch: /scripts\.spec\.ts/ },
+    { name: 'frontend-1.58.1', testIgnore: /(shim|scripts)\.spec\.ts/, use: { frontend: '1.58.1' } },
+    { name: 'frontend-1.49.6', testIgnore: /(shim|scripts)\.spec\.ts/, use: { frontend: '1.49.6' } },
   ],
 })

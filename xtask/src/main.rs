@@ -49,6 +49,9 @@ enum Command {
         /// Make the package anew, also when nothing changed
         #[arg(long)]
         release: bool,
+        /// Build the module for tests instead, which also runs event scripts, into target/wasm-scripts
+        #[arg(long)]
+        scripts: bool,
     },
     /// Build the panel that ComfyUI serves (the WASM package, then the TypeScript)
     Panel,
@@ -92,7 +95,8 @@ fn carry_out(arguments: Arguments) -> Result<()> {
     let workspace = Workspace::find()?;
     match arguments.command {
         Command::Setup(parts) => setup::setup(&workspace, parts),
-        Command::Wasm { release } => wasm::build(&workspace, release),
+        Command::Wasm { scripts: true, .. } => wasm::build_with_scripts(&workspace),
+        Command::Wasm { release, scripts: false } => wasm::build(&workspace, release),
         Command::Panel => panel::build(&workspace),
         Command::Types { check } => types::types(&workspace, check),
         Command::Check { only } => check::check(&workspace, &only),

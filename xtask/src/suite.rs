@@ -9,7 +9,7 @@ use crate::progress::{Stages, say};
 use crate::setup::{self, Parts, browser, node, python};
 use crate::totals::Totals;
 use crate::workspace::Workspace;
-use crate::{check, panel};
+use crate::{check, panel, wasm};
 
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 const TEST_LIMIT: Duration = Duration::from_secs(1800);
@@ -38,7 +38,12 @@ fn run_stages(workspace: &Workspace, stages: &mut Stages, totals: &mut Totals) -
         workspace.cargo().args(["build", "--workspace", "--bins"]).limit(BUILD_LIMIT).visible()
     })?;
     stages.run("rust tests", || rust_tests(workspace, totals))?;
-    stages.run("panel", || panel::build(workspace))?;
+    stages.run("panel", || {
+        panel::build(workspace)?;
+        wasm::build_with_scripts(workspace)?;
+        let verdicts = ["build", "-p", "routing-core", "--features", "script", "--example", "script-verdicts"];
+        workspace.cargo().args(verdicts).limit(BUILD_LIMIT).visible()
+    })?;
     stages.run("browser tests", || browser_tests(workspace, totals))
 }
 
@@ -75,7 +80,10 @@ fn some_ran(counts: Totals) -> Result<()> {
 
 /// Tells a test program where the tools are that `setup` left.
 fn with_tools(workspace: &Workspace, program: Program) -> Result<Program> {
-    let program = program.env("COMFY_TOOLS", workspace.tools()).env("PYTHON", python::interpreter()?);
+    let program = program
+        .env("COMFY_TOOLS", workspace.tools())
+        .env("COMFY_TEST_PROGRAMS", workspace.target.join("debug"))
+        .env("PYTHON", python::interpreter()?);
     Ok(match browser::find(workspace) {
         Some(found) => program.env(browser::VARIABLE, found),
         None => program,

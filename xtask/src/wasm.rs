@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use flate2::Compression;
@@ -36,8 +36,29 @@ const FEATURES: [&str; 8] = [
     "--enable-sign-ext",
 ];
 
-/// Leaves the package in `panel-wasm/pkg`; `anew` ignores an earlier package.
+/// One module that is made from `panel-wasm`.
+struct Package {
+    features: &'static [&'static str],
+    folder: PathBuf,
+    stamp: &'static str,
+    anew: bool,
+}
+
+/// Leaves the panel's package in `panel-wasm/pkg`; `anew` ignores an earlier package.
 pub(crate) fn build(workspace: &Workspace, anew: bool) -> Result<()> {
+    let folder = workspace.wasm_package();
+    weigh(&make(workspace, &Package { features: &[], folder, stamp: "package.stamp", anew })?)
+}
+
+/// Leaves a package that can also run event scripts in `target/wasm-scripts`: for tests, never shipped, of any size.
+pub(crate) fn build_with_scripts(workspace: &Workspace) -> Result<()> {
+    let folder = workspace.target.join("wasm-scripts");
+    make(workspace, &Package { features: &["script"], folder, stamp: "scripts.stamp", anew: false })?;
+    Ok(())
+}
+
+/// Makes a package and returns its module.
+fn make(workspace: &Workspace, wanted: &Package) -> Result<PathBuf> {
     for outcome in [compiler::ensure(workspace)?, optimizer::ensure(workspace)?] {
         if let Done::Installed(what) = outcome {
             say(&format!("   installed: {what}"));
@@ -48,11 +69,12 @@ pub(crate) fn build(workspace: &Workspace, anew: bool) -> Result<()> {
     compiler::WasmCompiler::find(workspace)?
         .cargo(workspace, "build")
         .args(["--package", "panel-wasm", "--profile", "wasm"])
+        .args(["--features", &wanted.features.join(",")])
         .visible()
         .context("panel-wasm does not compile for the browser")?;
     let compiled = compiler::output(workspace).join(compiler::TARGET).join("wasm/panel_wasm.wasm");
-    let package = workspace.wasm_package();
-    let stamp = compiler::output(workspace).join("package.stamp");
+    let package = &wanted.folder;
+    let stamp = compiler::output(workspace).join(wanted.stamp);
     let fingerprint = Fingerprint::default()
         .file(&compiled)?
         .text(pins::BINARYEN)
@@ -61,11 +83,11 @@ pub(crate) fn build(workspace: &Workspace, anew: bool) -> Result<()> {
         .text(&pins::locked_versions(&lock, "wasm-bindgen-cli-support").join(" "))
         .finish();
     let module = package.join(MODULE);
-    if anew || !module.is_file() || !stamp::is_fresh(&stamp, &fingerprint) {
-        make_package(workspace, &compiled, &package)?;
+    if wanted.anew || !module.is_file() || !stamp::is_fresh(&stamp, &fingerprint) {
+        make_package(workspace, &compiled, package)?;
         stamp::write(&stamp, &fingerprint)?;
     }
-    weigh(&module)
+    Ok(module)
 }
 
 fn make_package(workspace: &Workspace, compiled: &Path, package: &Path) -> Result<()> {
