@@ -1,7 +1,7 @@
 //! Tickets: what was sent and is waited for, what was asked, what was queued at ComfyUI. Each is settled once, by key
 //! (rules F3, G11, D6).
 
-use crate::id::{AskId, Backend, CallId, Rid, SocketId, TabKey, TurnId};
+use crate::id::{AskId, Backend, CallId, Rid, Seq, SocketId, TabKey, TurnId};
 use serde_json::{Map, Value};
 
 /// A tool call that has no answer yet.
@@ -125,4 +125,6 @@ pub struct Run {
     pub tab: TabKey,
     /// The workflow, for people.
     pub title: String,
+    /// Its row in the log, by which a restart finds it; `None` where it could not be written.
+    pub seq: Option<Seq>,
 }

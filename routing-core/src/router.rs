@@ -165,7 +165,7 @@ impl Router {
                 self.agent_failed(&backend, turn, &code, &message, now);
             }
             Input::Agent { backend, event } => self.agent_event(&backend, event, now),
-            Input::Merged { backend, mids } => self.merged(&backend, &mids),
+            Input::Merged { backend, mids } => self.merged(&backend, &mids, now),
             Input::ToolCall { backend, call, tool, arguments } => self.tool_call(backend, call, &tool, arguments, now),
             Input::Forgotten { backend, durable } => self.forgotten(&backend, durable, now),
             Input::Restore { backend, restored } => self.restore(&backend, restored, now),

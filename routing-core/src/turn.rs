@@ -172,8 +172,12 @@ pub fn aim(batch: &[Item], backend: &Backend, last: Option<&Aim>, tabs: &[TabFac
     (Aim::at(lead.tab.clone(), lead.stamp().cloned()), Some(lead.clone()))
 }
 
-/// Events alone (rule T3): the last established origin if its tab is live here, else the only live tab, else nothing.
+/// Events alone (rule T3): the last established origin if its tab is live here, else the only live tab, else nothing. A
+/// turn that failed closed established nothing, and an event adopts nothing on its behalf (rule T2).
 fn inherited(backend: &Backend, last: Option<&Aim>, tabs: &[TabFacts]) -> Aim {
+    if let Some(Aim { pin: Err(reason), .. }) = last {
+        return Aim::none(*reason);
+    }
     let here: Vec<&TabFacts> =
         tabs.iter().filter(|tab| tab.live && tab.interactive && tab.backend == *backend).collect();
     if let Some(Aim { pin: Ok(tab), stamp }) = last
@@ -263,6 +267,8 @@ mod tests {
         assert_eq!(aim(&event, &backend, None, &tabs).0, Aim::none(NoTarget::NothingToInherit));
         let one = [fact("t1", "codex", true), fact("t2", "claude", true)];
         assert_eq!(aim(&event, &backend, Some(&last), &one).0, Aim::at("t2".into(), Some("now".into())));
+        let failed = Aim::none(NoTarget::MixedOrigins);
+        assert_eq!(aim(&event, &backend, Some(&failed), &one).0, failed);
     }
 
     #[test]

@@ -19,12 +19,7 @@ fn read(name: &str) -> Script {
 fn passes(name: &str) {
     let script = read(name);
     let verdict = run(&script, &mut InMemory::new(&script));
-    assert!(
-        verdict.passed,
-        "{name}: {}\n{}",
-        script.about,
-        serde_json::to_string_pretty(&verdict.failures).unwrap()
-    );
+    assert!(verdict.passed, "{name}: {}\n{}", script.about, serde_json::to_string_pretty(&verdict.failures).unwrap());
     let again = run(&script, &mut InMemory::new(&script));
     assert_eq!(verdict, again, "{name}: the same script gives the same run");
 }
@@ -37,6 +32,18 @@ macro_rules! scripts {
 }
 
 scripts! {
+    b1_a_new_chat_closes_the_whole_conversation,
+    b3_a_switch_there_and_back_resumes,
+    b4_a_switch_moves_one_tab,
+    f1_what_the_agent_says_goes_to_its_conversation,
+    f3_a_late_answer_is_taken_once,
+    f3_a_run_is_told_once_to_the_conversation_that_queued_it,
+    g10_each_remedy_makes_the_refused_call_pass,
+    g11_a_lost_reply_has_no_second_effect,
+    g12_one_session_knows_every_open_workflow,
+    g1_the_newest_request_for_a_target_wins,
+    g2_a_pin_is_resolved_when_it_is_set,
+    g9_a_contradicting_identity_is_not_believed,
     report_001_new_workflow_wipes_the_memory,
     report_002_open_cuts_off_the_call_that_opened,
     report_012_a_reload_leaves_the_agent_without_a_tab,
@@ -57,6 +64,19 @@ scripts! {
     report_041_the_pin_says_saved_the_edits_go_elsewhere,
     report_073_one_switch_stops_the_agent_of_others,
     report_080_what_one_tool_lists_the_next_rejects,
+    s3_a_hello_again_touches_no_agent,
+    s5_a_restart_goes_on,
+    s7_a_new_tab_sees_the_conversation_from_its_start,
+    t10_between_turns,
+    t11_one_line_tells_where_the_agent_is,
+    t12_only_the_agents_own_open_moves_pin_and_stamp,
+    t2_a_mixed_turn_fails_closed,
+    t3_events_ride_along_or_inherit,
+    t5_the_pin_follows_its_own_tab_only,
+    t6_a_call_waits_for_its_tab_and_is_then_refused,
+    t7_ownership_is_asked_at_every_use,
+    t8_what_goes_back_keeps_its_origin,
+    wire_bad_frames_are_answered_and_change_nothing,
 }
 
 /// Every script in the folder is run here, and every one that is run is there.

@@ -5,7 +5,7 @@ use super::tabs::Tab;
 use super::{Output, Restored, Router};
 use crate::frame::{Ack, Session, TurnState};
 use crate::id::{AgentSessionId, Backend, Seq, SocketId, TabKey};
-use crate::ledger::Purpose;
+use crate::ledger::{Asker, Purpose, Run};
 use crate::refusal::Refusal;
 use crate::turn::{Item, Origin, Source};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ pub(super) struct Boundary {
 
 impl Router {
     /// New chat, or another session: the whole conversation, in every tab (rule B1).
-    pub(super) fn boundary(&mut self, socket: SocketId, key: &TabKey, session: Option<AgentSessionId>) {
+    pub(super) fn boundary(&mut self, socket: SocketId, key: &TabKey, session: Option<AgentSessionId>, now: u64) {
         let Some(backend) = self.tabs.get(key).map(|tab| tab.backend.clone()) else { return };
         let kind = if session.is_some() { "resume_session" } else { "new_session" };
         if self.boundaries.contains_key(&backend) {
@@ -35,12 +35,16 @@ impl Router {
         one.session = None;
         one.status = None;
         for commit in self.commits.values_mut().filter(|commit| commit.backend == backend) {
-            if let Then::Accept { cancelled, .. } = &mut commit.then {
-                *cancelled = true;
+            match &mut commit.then {
+                Then::Accept { cancelled: dropped, .. }
+                | Then::Inject { dropped, .. }
+                | Then::Ticket { dropped, .. } => *dropped = true,
+                Then::Show | Then::Begin(_) | Then::End { .. } | Then::Boundary { .. } => {}
             }
         }
-        self.close_calls(&backend);
+        self.close_calls(&backend, now);
         self.close_asks(|ask| ask.backend == backend);
+        settles.extend(self.runs.values().filter(|run| run.backend == backend).filter_map(|run| run.seq));
         self.runs.retain(|_, run| run.backend != backend);
         if running {
             let members = self.members(&backend);
@@ -50,7 +54,7 @@ impl Router {
         self.push(Output::Forget { backend, session });
     }
 
-    fn close_calls(&mut self, backend: &Backend) {
+    fn close_calls(&mut self, backend: &Backend, now: u64) {
         let calls: Vec<_> = self.calls.iter().filter(|(_, call)| call.backend == *backend).map(|(id, _)| *id).collect();
         let dead: Vec<_> = self
             .sent
@@ -63,9 +67,12 @@ impl Router {
             .map(|(rid, _)| rid.clone())
             .collect();
         for rid in dead {
-            if let Some(sent) = self.sent.remove(&rid) {
-                self.lost.push_back((rid, crate::ledger::Lost { tab: sent.tab, cmd: sent.cmd }));
+            let Some(sent) = self.sent.remove(&rid) else { continue };
+            if matches!(sent.purpose, Purpose::Retarget { by: Asker::Person(_), .. }) {
+                // Whoever asked is answered, too (rule G1).
+                self.retarget_failed(&sent, Refusal::Superseded, now);
             }
+            self.lost.push_back((rid, crate::ledger::Lost { tab: sent.tab, cmd: sent.cmd }));
         }
         for call in calls {
             self.answer(call, Err(Refusal::ConversationClosed));
@@ -106,6 +113,13 @@ impl Router {
         one.last_turn = restored.last_turn;
         let (cut_off, waiting): (Vec<_>, Vec<_>) =
             restored.pending.into_iter().partition(|row| restored.taken.contains(&row.seq));
+        let (tickets, waiting): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|row| row.kind == "run");
+        for ticket in tickets {
+            let text = |field: &str| ticket.body.get(field).and_then(Value::as_str).unwrap_or_default();
+            let (tab, title) = (text("tab").into(), text("title").to_owned());
+            let run = Run { backend: backend.clone(), tab, title, seq: Some(ticket.seq) };
+            self.runs.insert(text("prompt_id").into(), run);
+        }
         let items: Vec<Item> = waiting.iter().map(|row| item(row.seq, &row.kind, &row.body)).collect();
         for item in &items {
             if let Source::Person { origin: Some(origin) } = &item.source {

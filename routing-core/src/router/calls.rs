@@ -37,6 +37,16 @@ impl Router {
         let mut args: Map<String, Value> = arguments.into_iter().filter(|(_, value)| !value.is_null()).collect();
         let tab = args.remove("tab").and_then(|tab| tab.as_str().map(TabKey::from));
         let retry_of = args.remove("retry_of").and_then(|rid| rid.as_str().map(Rid::from));
+        if self.boundaries.contains_key(&backend) {
+            // The agent that calls is being stopped (rule B2).
+            return self.answer(call, Err(Refusal::ConversationClosed));
+        }
+        let other = self.lost.iter().find(|(rid, lost)| Some(rid) == retry_of.as_ref() && lost.cmd != spec.cmd);
+        if let Some((rid, lost)) = other {
+            // Its answer would be taken for that of another command.
+            let problems = vec![format!("`retry_of` names {rid}, which was a {}: repeat that call.", lost.cmd)];
+            return self.answer(call, Err(Refusal::BadArguments { problems }));
+        }
         match spec.site {
             Site::EveryPanel => self.gather(&backend, call, spec, tab.as_ref(), now),
             Site::Daemon => match spec.cmd {
@@ -117,14 +127,19 @@ impl Router {
                 None => Aimed::Wait(tab),
             },
             Some(_) => {
-                self.conversation(backend).void();
-                let detail = format!("{tab} left {backend}; the turn's target is void");
-                self.push(Output::Log { event: "pin_void", detail });
+                self.pin_lost(backend, &tab);
                 let candidates = self.candidates(backend);
                 Aimed::Refused(Refusal::NotOwner { tab, candidates })
             }
             None => Aimed::Refused(Refusal::TargetGone { candidates: self.candidates(backend) }),
         }
+    }
+
+    /// The pinned tab takes part in another conversation (rule T7): one warning, and no pin from here on.
+    fn pin_lost(&mut self, backend: &Backend, tab: &TabKey) {
+        self.conversation(backend).void(NoTarget::OwnershipLost);
+        let detail = format!("{tab} left {backend}; the turn's target is void");
+        self.push(Output::Log { event: "pin_void", detail });
     }
 
     /// Between turns (rule T10): the tab of the person's last message, else the newest interactive one.
@@ -282,6 +297,10 @@ impl Router {
                 Some(spec) if owned && timely => self.dispatch(id, record, spec, key, now),
                 _ if owned => self.answer(id, Err(Refusal::ConversationClosed)),
                 _ => {
+                    let pinned = self.conversation(&record.backend).running().map(|turn| turn.aim.pin.clone());
+                    if pinned == Some(Ok(key.clone())) {
+                        self.pin_lost(&record.backend, key);
+                    }
                     let candidates = self.candidates(&record.backend);
                     self.answer(id, Err(Refusal::NotOwner { tab: key.clone(), candidates }));
                 }

@@ -3,7 +3,8 @@
 use super::conversation::Phase;
 use super::{NewRow, Output, Placed, Router, entry_of};
 use crate::frame::{Ack, Echo, Say, TurnAnchor, TurnState};
-use crate::id::{Backend, MessageId, Seq, SocketId, TurnId};
+use crate::id::{Backend, MessageId, PromptId, Seq, SocketId, TurnId};
+use crate::ledger::Run;
 use crate::turn::Item;
 use serde_json::Value;
 
@@ -31,6 +32,17 @@ pub(super) enum Then {
     Inject {
         /// The event; `seq` is filled in.
         item: Item,
+        /// Its conversation was cleared while it was being written (rule B2).
+        dropped: bool,
+    },
+    /// The ticket of a run: from here on its end is waited for (rule F3).
+    Ticket {
+        /// The run.
+        id: PromptId,
+        /// Its ticket; `seq` is filled in.
+        run: Run,
+        /// Its conversation was cleared while it was being written (rule B1).
+        dropped: bool,
     },
     /// Only show it.
     Show,
@@ -85,12 +97,25 @@ impl Router {
         let Some(last) = placed.last().copied() else { return };
         match commit.then {
             Then::Accept { socket, item, cancelled } => self.accepted(&backend, socket, item, cancelled, last, now),
-            Then::Inject { mut item } => {
-                if !last.duplicate {
-                    item.seq = last.seq;
-                    self.conversation(&backend).queue.push_back(item);
-                    self.pump(&backend);
+            Then::Inject { mut item, dropped } => {
+                if last.duplicate {
+                    return;
                 }
+                item.seq = last.seq;
+                if dropped {
+                    return self.settle_unused(&backend, None, last.seq, now);
+                }
+                self.conversation(&backend).queue.push_back(item);
+                self.pump(&backend);
+            }
+            Then::Ticket { id, run, dropped } => {
+                if last.duplicate {
+                    return;
+                }
+                if dropped {
+                    return self.settle_unused(&backend, None, last.seq, now);
+                }
+                self.run_ticket(&id, Run { seq: Some(last.seq), ..run }, now);
             }
             Then::Show => {}
             Then::Begin(turn) => self.begin(&backend, turn, now),
@@ -116,7 +141,7 @@ impl Router {
         }
         item.seq = at.seq;
         if cancelled {
-            return self.settle_cancelled(backend, item, now);
+            return self.settle_unused(backend, item.mid, item.seq, now);
         }
         self.conversation(backend).queue.push_back(item);
         self.pump(backend);
@@ -133,6 +158,11 @@ impl Router {
                 }
             }
             Then::Inject { .. } | Then::Show => self.warn(&backend, message),
+            Then::Ticket { dropped: true, .. } => {}
+            Then::Ticket { id, run, dropped: false } => {
+                self.warn(&backend, message);
+                self.run_ticket(&id, run, now);
+            }
             Then::Begin(_) => {
                 // Nothing was given to the agent: the messages wait on, in their order.
                 let one = self.conversation(&backend);
@@ -154,7 +184,6 @@ impl Router {
                 self.pump(&backend);
             }
         }
-        let _ = now;
     }
 
     /// Tells every tab something that could not be written down.

@@ -17,7 +17,8 @@ pub(super) struct Conversation {
     pub(super) turn: Option<Turn>,
     /// The last turn's number.
     pub(super) last_turn: TurnId,
-    /// The last established target: what events inherit, and the stamp between turns (rules T3, T10).
+    /// The target of the last turn that had an origin: what events inherit, and the stamp between turns (rules T3, T10).
+    /// A failure stays one until a target is set or a message of one origin is taken (rules T2, T7, T9).
     pub(super) last: Option<Aim>,
     /// Origin of the last message that a turn took (rule T11).
     pub(super) last_origin: Option<Origin>,
@@ -133,12 +134,12 @@ impl Conversation {
         self.last = Some(aim);
     }
 
-    /// Ownership was lost (rule T7): for good, until the agent targets again.
-    pub(super) fn void(&mut self) {
+    /// The target is lost (rules T2, T7): for good, until the agent targets again or a message of one origin is taken.
+    pub(super) fn void(&mut self, reason: NoTarget) {
         if let Some(turn) = self.running_mut() {
-            turn.aim = Aim::none(NoTarget::OwnershipLost);
+            turn.aim = Aim::none(reason);
         }
-        self.last = None;
+        self.last = Some(Aim::none(reason));
     }
 
     /// Drops what a boundary drops (rule B2).

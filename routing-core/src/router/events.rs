@@ -4,7 +4,7 @@ use super::Router;
 use super::commits::Then;
 use crate::frame::{Ack, AskClosed, PanelEvent, Reply};
 use crate::id::{AskId, Backend, PromptId, Seq, SocketId, TabKey};
-use crate::ledger::{Ask, Purpose};
+use crate::ledger::{Ask, Purpose, Run};
 use crate::turn::{Item, Source};
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ impl Router {
                 let (backend, title) = (tab.backend.clone(), tab.title.clone());
                 let why = event.error.unwrap_or_else(|| "ComfyUI did not say why".to_owned());
                 let text = format!("[event] A run of workflow “{title}” could not be queued or failed: {why}");
-                self.inject(&backend, text, None, json!({"event": "run_error"}), now);
+                self.inject(&backend, text, None, json!({"event": "run_error"}), None, now);
             }
             _ => self.nack(socket, "unknown_event", format!("`{}` is no event that is known here.", event.kind)),
         }
@@ -50,18 +50,37 @@ impl Router {
             text.push_str(&format!(" Outputs: {}.", outputs.join(", ")));
         }
         let about = json!({"event": "run", "prompt_id": id, "status": status, "images": event.images, "tab": run.tab, "title": run.title});
-        self.inject(&run.backend, text, Some(format!("run:{id}")), about, now);
+        self.inject(&run.backend, text, Some(format!("run:{id}")), about, run.seq, now);
     }
 
-    /// Puts an event in the log and in the queue.
-    fn inject(&mut self, backend: &Backend, text: String, key: Option<String>, about: Value, now: u64) {
+    /// The ticket of a run is on disk, or cannot be. A run that ended before is delivered at once.
+    pub(super) fn run_ticket(&mut self, id: &PromptId, run: Run, now: u64) {
+        self.runs.insert(id.clone(), run);
+        if let Some(at) = self.early_runs.iter().position(|(early, _)| early == id)
+            && let Some((_, event)) = self.early_runs.remove(at)
+        {
+            self.run_ended(id, &event, now);
+        }
+    }
+
+    /// Puts an event in the log and in the queue, and settles the ticket that it ends.
+    fn inject(
+        &mut self,
+        backend: &Backend,
+        text: String,
+        key: Option<String>,
+        about: Value,
+        ticket: Option<Seq>,
+        now: u64,
+    ) {
         let mut body = about;
         body["text"] = json!(text);
         let mut row = self.row(backend, "event", body, now);
         row.key = key;
         row.inbound = true;
+        row.settles = ticket.into_iter().collect();
         let item = Item { seq: Seq::default(), mid: None, text, context: None, source: Source::Event, requeued: false };
-        self.commit(backend, vec![row], Then::Inject { item });
+        self.commit(backend, vec![row], Then::Inject { item, dropped: false });
     }
 
     /// An answer while the call still waits for it, or the panel's refusal to show the card.
@@ -118,7 +137,7 @@ impl Router {
                 let text =
                     format!("[event] The person answered your question “{question}”: {words}. Do not ask it again.");
                 let about = json!({"event": "answer", "ask_id": id, "answer": result});
-                self.inject(&ask.backend, text, Some(format!("ask:{id}")), about, now);
+                self.inject(&ask.backend, text, Some(format!("ask:{id}")), about, None, now);
             }
         }
     }

@@ -125,14 +125,15 @@ impl Router {
             && let Some(item) = one.queue.remove(at)
         {
             removed = true;
-            self.settle_cancelled(&backend, item, now);
+            self.settle_unused(&backend, item.mid, item.seq, now);
         }
         self.to(socket, Ack::new(true, "cancel_message").mid(mid).with("removed", removed));
     }
 
-    pub(super) fn settle_cancelled(&mut self, backend: &Backend, item: Item, now: u64) {
-        let mut row = self.row(backend, "cancelled", json!({"mid": item.mid, "of": item.seq}), now);
-        row.settles = vec![item.seq];
+    /// A row that no turn will take: taken back by the person, or dropped with its conversation.
+    pub(super) fn settle_unused(&mut self, backend: &Backend, mid: Option<MessageId>, seq: Seq, now: u64) {
+        let mut row = self.row(backend, "cancelled", json!({"mid": mid, "of": seq}), now);
+        row.settles = vec![seq];
         self.commit(backend, vec![row], Then::Show);
     }
 

@@ -1,6 +1,7 @@
 //! Answers of panels: matched by their dispatch, checked for what they prove, and given to whoever waits (rules G7 to
 //! G11, T12).
 
+use super::commits::Then;
 use super::{Output, Router};
 use crate::command::{self, Retry};
 use crate::fence;
@@ -153,7 +154,7 @@ impl Router {
         self.answer(call, Ok(result));
     }
 
-    /// Opens the ticket of a run (rule F3). One that ended before is delivered at once.
+    /// Opens the ticket of a run (rules F3, D6): it counts once it is on disk.
     fn run_queued(&mut self, backend: &crate::id::Backend, tab: &TabKey, result: Option<&Value>, now: u64) {
         let ids: Vec<crate::id::PromptId> = result
             .and_then(|result| result.get("prompt_ids"))
@@ -163,12 +164,12 @@ impl Router {
             .unwrap_or_default();
         let title = self.tabs.get(tab).map(|tab| tab.title.clone()).unwrap_or_default();
         for id in ids {
-            self.runs.insert(id.clone(), Run { backend: backend.clone(), tab: tab.clone(), title: title.clone() });
-            if let Some(at) = self.early_runs.iter().position(|(early, _)| *early == id)
-                && let Some((_, event)) = self.early_runs.remove(at)
-            {
-                self.run_ended(&id, &event, now);
-            }
+            let run = Run { backend: backend.clone(), tab: tab.clone(), title: title.clone(), seq: None };
+            let mut row = self.row(backend, "run", json!({"prompt_id": id, "tab": tab, "title": title}), now);
+            row.key = Some(format!("ticket:{id}"));
+            // It waits in the log until its run ends; no turn takes it.
+            row.inbound = true;
+            self.commit(backend, vec![row], Then::Ticket { id, run, dropped: false });
         }
     }
 

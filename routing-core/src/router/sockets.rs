@@ -77,8 +77,8 @@ impl Router {
             PanelFrame::Interrupt(frame) => self.interrupt(socket, &tab, frame.requeue, now),
             PanelFrame::CancelMessage(frame) => self.cancel_message(socket, &tab, &frame.mid, now),
             PanelFrame::Reorder(frame) => self.reorder(socket, &tab, &frame.order),
-            PanelFrame::NewSession(_) => self.boundary(socket, &tab, None),
-            PanelFrame::ResumeSession(frame) => self.boundary(socket, &tab, Some(frame.session_id)),
+            PanelFrame::NewSession(_) => self.boundary(socket, &tab, None, now),
+            PanelFrame::ResumeSession(frame) => self.boundary(socket, &tab, Some(frame.session_id), now),
             PanelFrame::Rewind(_) => {
                 self.nack(socket, "unsupported", "This agent cannot go back to an earlier point.");
             }

@@ -67,7 +67,8 @@ impl Router {
         let before = one.last_origin.clone();
         // What an earlier turn asked to be targeted when a tab comes is not this one's (rule T4).
         one.armed = one.armed && target.pin.is_err();
-        if target.pin.is_ok() {
+        let by_person = batch.iter().any(|item| matches!(item.source, Source::Person { .. }));
+        if target.pin.is_ok() || by_person {
             one.last = Some(target.clone());
         }
         if established.is_some() {
@@ -93,7 +94,7 @@ impl Router {
 
     /// An agent that merges by itself took more messages into its turn: if their origin differs, the turn fails closed
     /// (rule T2) until the agent targets a workflow explicitly.
-    pub(super) fn merged(&mut self, backend: &Backend, mids: &[MessageId]) {
+    pub(super) fn merged(&mut self, backend: &Backend, mids: &[MessageId], now: u64) {
         let facts = self.facts();
         let one = self.conversation(backend);
         let (taken, waiting) = one
@@ -101,16 +102,26 @@ impl Router {
             .drain(..)
             .partition::<Vec<Item>, _>(|item| item.mid.as_ref().is_some_and(|mid| mids.contains(mid)));
         one.queue = waiting.into();
+        if taken.is_empty() {
+            return;
+        }
         let last = one.last.clone();
         let Some(running) = one.running_mut() else {
             put_back(&mut one.queue, taken);
             return;
         };
         running.batch.extend(taken.iter().cloned());
+        let turn = running.id;
+        let takes: Vec<u64> = running.batch.iter().map(|item| item.seq.0).collect();
+        let mids: Vec<&MessageId> = taken.iter().filter_map(|item| item.mid.as_ref()).collect();
+        let body = json!({"turn": turn, "mids": mids, "takes": takes});
         let (target, _) = aim(&running.batch, backend, last.as_ref(), &facts);
-        if target.pin.is_err() {
-            running.aim = target;
+        if let Err(reason) = target.pin {
+            one.void(reason);
         }
+        // A restart must find that these were taken, too.
+        let row = self.row(backend, "turn_start", body, now);
+        self.commit(backend, vec![row], Then::Show);
         let members = self.members(backend);
         for mid in taken.iter().filter_map(|item| item.mid.as_ref()) {
             self.send(members.clone(), Ack::new(true, "seen").mid(mid));

@@ -251,9 +251,7 @@ impl Canvas {
 
     /// All that can be compared between two runs of a script.
     pub(super) fn told(&self) -> Value {
-        let one = |one: &Workflow| {
-            json!({"uuid": one.uuid, "path": one.path, "nodes": one.nodes, "front": self.is_front(&one.uuid)})
-        };
+        let one = |one: &Workflow| json!({"uuid": one.uuid, "path": one.path, "nodes": one.nodes, "front": self.is_front(&one.uuid)});
         Value::Array(self.open.iter().map(one).collect())
     }
 }

@@ -76,11 +76,8 @@ fn restored(rows: &[Row]) -> Restored {
     let started = || rows.iter().filter(|row| row.new.kind == "turn_start");
     let ended: BTreeSet<u64> = rows.iter().filter(|row| row.new.kind == "turn_end").filter_map(turn_of).collect();
     let open = started().filter(|row| turn_of(row).is_some_and(|turn| !ended.contains(&turn)));
-    let taken: BTreeSet<u64> = open
-        .filter_map(|row| row.new.body.get("takes")?.as_array())
-        .flatten()
-        .filter_map(Value::as_u64)
-        .collect();
+    let taken: BTreeSet<u64> =
+        open.filter_map(|row| row.new.body.get("takes")?.as_array()).flatten().filter_map(Value::as_u64).collect();
     let pending: Vec<Pending> = rows
         .iter()
         .filter(|row| row.new.inbound && !row.settled)

@@ -91,10 +91,8 @@ impl Plain {
                     self.transmit(json!({"rid": rid, "ask_id": ask_id, "ok": true, "result": result}));
                 }
             }
-            PanelInput::Tick
-            | PanelInput::Resend { .. }
-            | PanelInput::Reorder { .. }
-            | PanelInput::SetModel { .. } => {}
+            PanelInput::Tick | PanelInput::Resend { .. } | PanelInput::Reorder { .. } | PanelInput::SetModel { .. } => {
+            }
         }
     }
 

@@ -184,10 +184,8 @@ impl<'a> Stage<'a> {
 
     fn say(&mut self, panel: &str, mid: &str, text: &str, composed_for: Option<&str>) -> Result<(), Value> {
         match composed_for {
-            None => self.input(
-                panel,
-                PanelInput::Send { mid: mid.into(), text: text.to_owned(), context: None, now: false },
-            ),
+            None => self
+                .input(panel, PanelInput::Send { mid: mid.into(), text: text.to_owned(), context: None, now: false }),
             Some(uuid) => {
                 let frame = json!({"type": "user_message", "mid": mid, "text": text, "workflow_uuid": uuid});
                 self.with(panel, |tab, world| tab.raw(&frame.to_string(), world))
