@@ -3,7 +3,7 @@
 use crate::agent::{self, AgentBackend};
 use crate::bridge::{self, BindError, Bridge, Parts};
 use crate::config::Config;
-use crate::conversation::{Clock, Core, CoreParts, Journal, KeeperParts};
+use crate::conversation::{Clock, Core, CoreParts, Found, Journal, KeeperParts};
 use crate::hub::Hub;
 use crate::store::home::{Home, HomeError, TokenError, TokenFile};
 use crate::store::log::{LogError, SqliteLog};
@@ -186,10 +186,8 @@ fn models(agents: &BTreeMap<Backend, Arc<dyn AgentBackend>>) -> BTreeMap<Backend
     agents.iter().map(|(name, agent)| (name.clone(), agent.models().into_iter().map(model).collect())).collect()
 }
 
-type Found = mpsc::Receiver<(Vec<BackendInfo>, BTreeMap<Backend, Vec<Model>>)>;
-
 /// Looks at every agent at once. What is not known in a moment is taken for ready and corrected later.
-async fn look_at(agents: BTreeMap<Backend, Arc<dyn AgentBackend>>, default: Backend) -> (Vec<BackendInfo>, Found) {
+async fn look_at(agents: BTreeMap<Backend, Arc<dyn AgentBackend>>, default: Backend) -> (Vec<BackendInfo>, mpsc::Receiver<Found>) {
     let (sender, looked) = mpsc::channel(1);
     let models = models(&agents);
     let looking: Vec<_> = agents

@@ -28,6 +28,9 @@ const TURNS_END: Duration = Duration::from_millis(1_500);
 /// At a stop: how long agents may take to close.
 const AGENTS_END: Duration = Duration::from_millis(2_500);
 
+/// Agents as they were found, in order of preference, and their models.
+pub type Found = (Vec<BackendInfo>, BTreeMap<Backend, Vec<Model>>);
+
 /// What the core is made from.
 pub struct CoreParts {
     /// The router's settings.
@@ -43,7 +46,7 @@ pub struct CoreParts {
     /// What the person should be told first, in the default conversation.
     pub notices: Vec<String>,
     /// Agents as they were found, whenever that is known.
-    pub found: mpsc::Receiver<(Vec<BackendInfo>, BTreeMap<Backend, Vec<Model>>)>,
+    pub found: mpsc::Receiver<Found>,
 }
 
 /// The task's state.
@@ -60,7 +63,7 @@ pub struct Core {
     keepers: BTreeMap<Backend, mpsc::UnboundedSender<Order>>,
     reports: mpsc::UnboundedReceiver<(Backend, Report)>,
     reporter: mpsc::UnboundedSender<(Backend, Report)>,
-    found: mpsc::Receiver<(Vec<BackendInfo>, BTreeMap<Backend, Vec<Model>>)>,
+    found: mpsc::Receiver<Found>,
     sockets: BTreeMap<SocketId, SocketSender>,
     calls: BTreeMap<CallId, oneshot::Sender<Result<Value, Refusal>>>,
     next_call: CallId,

@@ -6,7 +6,7 @@ mod journal;
 mod keeper;
 mod seed;
 
-pub use self::core::{Core, CoreParts};
+pub use self::core::{Core, CoreParts, Found};
 pub use journal::Journal;
 pub use keeper::KeeperParts;
 
