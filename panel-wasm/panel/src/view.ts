@@ -65,6 +65,11 @@ export class View {
 
   private readonly watchers = new Set<(part: Part) => void>()
 
+  /** The agent works, as far as can be told: without a connection it cannot. */
+  get busy(): boolean {
+    return this.working && this.connection === 'connected'
+  }
+
   /** Calls back at every change. Returns the way to stop. */
   watch(callback: (part: Part) => void): () => void {
     this.watchers.add(callback)

@@ -80,7 +80,7 @@ export class PanelComposer extends PanelPart {
         @keydown=${this.pressed}
       ></textarea>
       <div class="buttons">
-        ${view.working
+        ${view.busy
           ? html`<button data-testid="co-stop" @click=${() => this.tell({ input: 'stop' })}>${strings.stop}</button>
               <button data-testid="co-send-at-once" title=${strings.sendNowKeys} ?disabled=${empty} @click=${() => this.send(true)}>
                 ${strings.sendNow}

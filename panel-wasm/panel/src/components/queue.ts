@@ -12,19 +12,24 @@ export class PanelQueue extends PanelPart {
     css`
       .item {
         display: flex;
-        gap: 6px;
-        align-items: baseline;
+        flex-wrap: wrap;
+        gap: 2px 6px;
+        align-items: center;
         margin: 0 10px 4px;
         padding: 4px 8px;
         border: 1px dashed var(--line);
         border-radius: 8px;
       }
       .text {
-        flex: 1;
+        flex: 1 0 100%;
         min-width: 0;
         overflow: hidden;
         text-overflow: ellipsis;
         white-space: nowrap;
+      }
+      .state {
+        flex: 1;
+        font-size: 12px;
       }
     `,
   ]
@@ -38,8 +43,8 @@ export class PanelQueue extends PanelPart {
   private item(one: Waiting): TemplateResult {
     return html`<div class="item" data-testid="co-queued" data-state=${one.state}>
       <span class="text" title=${one.text}>${one.text}</span>
-      <span class=${one.state === 'failed' ? 'bad' : 'soft'}>${one.problem ?? strings.message[one.state]}${one.actsOn ? ` · ${one.actsOn}` : ''}</span>
-      ${this.view.working && one.state === 'accepted'
+      <span class=${one.state === 'failed' ? 'state bad' : 'state soft'}>${one.problem ?? strings.message[one.state]}${one.actsOn ? ` · ${one.actsOn}` : ''}</span>
+      ${this.view.busy && one.state === 'accepted'
         ? html`<button data-testid="co-send-now" @click=${() => this.tell({ input: 'send_now' })}>${strings.sendNow}</button>`
         : nothing}
       ${one.state === 'failed'

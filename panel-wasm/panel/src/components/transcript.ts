@@ -10,7 +10,7 @@ import './row'
 import { shared } from './styles'
 
 /** Rows that are drawn at first, and again for each time the person reaches the top. */
-const STEP = 120
+const STEP = 60
 /** How near the end counts as being there, in pixels. */
 const NEAR = 40
 
@@ -69,7 +69,7 @@ export class PanelTranscript extends PanelPart {
         ${rows.length === 0 && blocks.length === 0 ? html`<div class="soft empty">${strings.empty}</div>` : nothing}
         ${repeat(shown, (row, index) => row.seq ?? `local-${rows.length - shown.length + index}`, (row) => html`<co-row .row=${row}></co-row>`)}
         ${repeat(blocks, (block) => block.id, (block) => html`<co-row .row=${asRow(block)}></co-row>`)}
-        ${this.view.working
+        ${this.view.busy
           ? html`<div class="soft" data-testid="co-activity">${this.view.activity || strings.working}</div>`
           : nothing}
       </div>
