@@ -142,9 +142,7 @@ impl World {
             ),
             Kind::Read => ("panel_graph_outline", json!({"max_chars": 1000 + number})),
             Kind::Current | Kind::CurrentIn(_) => ("panel_set_workflow_target", json!({"mode": "current"})),
-            Kind::Pinned(_) => {
-                ("panel_set_workflow_target", json!({"mode": "pinned", "path": "workflows/w2.json"}))
-            }
+            Kind::Pinned(_) => ("panel_set_workflow_target", json!({"mode": "pinned", "path": "workflows/w2.json"})),
             Kind::Open(_) => ("panel_open_workflow", json!({"path": "workflows/w2.json"})),
             Kind::New => ("panel_new_workflow", json!({})),
             Kind::List => ("panel_list_workflows", json!({})),

@@ -72,7 +72,13 @@ impl Tab {
 
     fn identity(flow: &Flow) -> WorkflowIdentity {
         let handle = flow.path.as_ref().map_or_else(|| format!("tmp:{}", flow.uuid), WorkflowPath::handle);
-        WorkflowIdentity { uuid: flow.uuid.clone(), path: flow.path.clone(), handle, title: String::new(), canvas: None }
+        WorkflowIdentity {
+            uuid: flow.uuid.clone(),
+            path: flow.path.clone(),
+            handle,
+            title: String::new(),
+            canvas: None,
+        }
     }
 
     fn admits(&self, frame: &CommandFrame, fence_is_off: bool) -> Result<(), Refusal> {

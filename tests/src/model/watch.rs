@@ -176,8 +176,10 @@ impl World {
     /// The log answers the oldest transaction.
     pub(super) fn answer_one(&mut self) -> bool {
         let Some((append, rows)) = self.log.open.pop_front() else { return false };
+        self.log.answering = rows.first().map(|row| number(&row.conversation.backend()));
         let placed: Vec<Placed> = rows.iter().map(|row| self.place(row)).collect();
         self.input(Input::Appended { append, placed });
+        self.log.answering = None;
         true
     }
 
@@ -208,20 +210,16 @@ impl World {
         match input {
             Input::SocketOpened { .. } | Input::SocketClosed { .. } => Cause { quiet: true, ..plain(Vec::new()) },
             Input::Frame { socket, text } => {
-                let frame: Value = serde_json::from_str(text).unwrap_or_default();
-                let kind = frame.get("type").and_then(Value::as_str);
+                let is = |kind: &str| text.contains(&format!("\"type\":\"{kind}\""));
                 let mut backends: Vec<usize> =
                     self.tab_of(*socket).map(|tab| self.tabs[tab].backend).into_iter().collect();
-                let rid = frame.get("rid").and_then(Value::as_str);
-                let answered = |call: &&Call| rid.is_some() && call.rid.as_ref().map(|rid| rid.as_str()) == rid;
+                let about = |call: &Call| call.rid.as_ref().is_some_and(|rid| text.contains(&format!("\"{rid}\"")));
+                let answered = |call: &&Call| about(call);
                 backends.extend(self.calls.values().filter(answered).map(|call| call.backend));
-                let hello = kind == Some("hello");
-                Cause { backends, quiet: hello, greeting: hello || kind == Some("set_backend"), call: None }
+                let hello = is("hello");
+                Cause { backends, quiet: hello, greeting: hello || is("set_backend"), call: None }
             }
-            Input::Appended { append, .. } => {
-                let _ = append;
-                plain(all)
-            }
+            Input::Appended { .. } => plain(self.log.answering.map_or(all, |backend| vec![backend])),
             Input::AppendFailed { .. } | Input::Backends { .. } | Input::Tick => plain(all),
             Input::AgentReady { backend, .. }
             | Input::AgentFailed { backend, .. }
@@ -378,16 +376,17 @@ impl World {
             "graph_set_widget" => {
                 matches!(call.kind, Kind::Write | Kind::Retry) && given("value") == Some(call.operation)
             }
-            "graph_outline" => {
-                call.kind == Kind::Read && given("max_chars").is_none_or(|chars| chars == 1000 + number)
-            }
+            "graph_outline" => call.kind == Kind::Read && given("max_chars").is_none_or(|chars| chars == 1000 + number),
             "workflow_open" => matches!(call.kind, Kind::Open(_)) && call.rid.is_none(),
             "workflow_new" => call.kind == Kind::New && call.rid.is_none(),
             _ => false,
         };
         let mine = |call: &Call| call.backend == self.tabs[tab].backend;
         let found = |own: bool| {
-            self.calls.iter().find(|(number, call)| fits(**number, call) && mine(call) == own).map(|(number, _)| *number)
+            self.calls
+                .iter()
+                .find(|(number, call)| fits(**number, call) && mine(call) == own)
+                .map(|(number, _)| *number)
         };
         found(true).or_else(|| found(false))
     }
@@ -465,6 +464,10 @@ impl World {
         let Some(ran) = call.ran.clone() else {
             return self.breaks(Invariant::Turn, format!("{:?} succeeded, and no panel proved it", call.kind));
         };
+        // A tab that went over in the meantime is nobody's target here.
+        if self.tabs[ran.tab].backend != call.backend {
+            return;
+        }
         let agent = &mut self.agents[call.backend];
         if call.turn.is_some() && agent.turn() == call.turn {
             agent.aim = Some(ran.clone());
@@ -488,8 +491,10 @@ impl World {
             Refusal::NotOwner { .. } => {
                 self.saw(Sight::NotOwner);
                 let agent = &mut self.agents[call.backend];
-                // Once lost, a turn's tab does not come back by itself (rule T7).
-                if call.kind.tab().is_none() && call.kind != Kind::Retry && agent.turn() == call.turn {
+                // Once lost, a turn's tab does not come back by itself (rule T7). A re-target asks for another one and
+                // makes no use of it.
+                let uses_pin = matches!(call.kind, Kind::Write | Kind::Read | Kind::Open(None) | Kind::New);
+                if uses_pin && agent.turn() == call.turn {
                     agent.aim = None;
                     agent.last = None;
                 }
@@ -504,7 +509,19 @@ impl World {
                     self.doubtful = Some((call.operation, token.as_str().to_owned()));
                 }
             }
-            _ => {}
+            Refusal::NoTab { .. }
+            | Refusal::TargetNameAmbiguous { .. }
+            | Refusal::TargetUndetermined
+            | Refusal::Superseded
+            | Refusal::NoReply { .. }
+            | Refusal::BadReply { .. }
+            | Refusal::Failed { .. }
+            | Refusal::BadArguments { .. }
+            | Refusal::UnknownCommand { .. }
+            | Refusal::PanelTooOld
+            | Refusal::StillRunning { .. }
+            | Refusal::ConversationClosed
+            | Refusal::Overloaded { .. } => {}
         }
     }
 

@@ -97,6 +97,8 @@ pub(super) struct Log {
     pub(super) slow: bool,
     pub(super) open: VecDeque<(u64, Vec<NewRow>)>,
     pub(super) newest: [u64; 2],
+    /// Whose transaction is being answered.
+    pub(super) answering: Option<usize>,
 }
 
 /// One state.
