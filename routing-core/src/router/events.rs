@@ -151,7 +151,8 @@ impl Router {
             if let Some(socket) = self.live_socket(&ask.tab) {
                 self.to(socket, AskClosed { ask_id: id });
             }
-            if let Some(call) = ask.call {
+            // A boundary has answered its calls before it closes the questions.
+            if let Some(call) = ask.call.filter(|call| self.calls.contains_key(call)) {
                 self.answer(call, Err(crate::refusal::Refusal::ConversationClosed));
             }
         }

@@ -97,19 +97,16 @@ impl Router {
     pub(super) fn merged(&mut self, backend: &Backend, mids: &[MessageId], now: u64) {
         let facts = self.facts();
         let one = self.conversation(backend);
+        if one.running().is_none() {
+            return;
+        }
         let (taken, waiting) = one
             .queue
             .drain(..)
             .partition::<Vec<Item>, _>(|item| item.mid.as_ref().is_some_and(|mid| mids.contains(mid)));
         one.queue = waiting.into();
-        if taken.is_empty() {
-            return;
-        }
         let last = one.last.clone();
-        let Some(running) = one.running_mut() else {
-            put_back(&mut one.queue, taken);
-            return;
-        };
+        let Some(running) = one.running_mut().filter(|_| !taken.is_empty()) else { return };
         running.batch.extend(taken.iter().cloned());
         let turn = running.id;
         let takes: Vec<u64> = running.batch.iter().map(|item| item.seq.0).collect();

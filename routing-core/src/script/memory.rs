@@ -129,7 +129,7 @@ impl InMemory {
                 self.agent(&backend).session.get_or_insert(session);
             }
             Output::Answer { call, outcome } => {
-                if let Some(call) = self.calls.remove(&call) {
+                if let Some(call) = self.calls.get(&call).cloned() {
                     let outcome = outcome.map_err(|refusal| refusal.to_wire());
                     self.happened.push_back(Happened::Answered { call, outcome });
                 }

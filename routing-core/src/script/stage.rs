@@ -26,6 +26,8 @@ pub(super) struct Stage<'a> {
     pub(super) tabs: BTreeMap<String, Tab>,
     pub(super) agents: BTreeMap<String, AgentSeen>,
     pub(super) calls: BTreeMap<String, Option<Result<Value, Value>>>,
+    /// Calls that were answered more than once.
+    twice: Vec<String>,
     failures: Vec<Failure>,
     digest: u64,
 }
@@ -38,6 +40,7 @@ impl<'a> Stage<'a> {
             tabs: script.panels.iter().map(|(name, spec)| (name.clone(), Tab::new(name, spec))).collect(),
             agents: script.agents.iter().map(|name| (name.clone(), AgentSeen::default())).collect(),
             calls: BTreeMap::new(),
+            twice: Vec::new(),
             failures: Vec::new(),
             digest: 0xcbf2_9ce4_8422_2325,
         }
@@ -50,6 +53,10 @@ impl<'a> Stage<'a> {
             }
         }
         self.settle();
+        for call in std::mem::take(&mut self.twice) {
+            let step = self.script.steps.len();
+            self.failures.push(Failure { step, expected: json!("one answer"), seen: json!({"answered twice": call}) });
+        }
         let calls = self.calls.iter().map(|(name, outcome)| {
             let word = match outcome {
                 None => "pending",
@@ -293,7 +300,9 @@ impl<'a> Stage<'a> {
                         Err(refusal) => refusal.to_string(),
                     };
                     self.note(&[&call, &told]);
-                    self.calls.insert(call, Some(outcome));
+                    if let Some(Some(_)) = self.calls.insert(call.clone(), Some(outcome)) {
+                        self.twice.push(call);
+                    }
                 }
             }
         }
