@@ -2,3 +2,4 @@
 
 pub mod harness;
 pub mod model;
+pub mod scripts;
