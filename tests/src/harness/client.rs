@@ -205,7 +205,7 @@ impl Client {
 }
 
 /// Whether a value holds all fields of a pattern, to any depth.
-pub fn holds(value: &Value, pattern: &Value) -> bool {
+fn holds(value: &Value, pattern: &Value) -> bool {
     match (value, pattern) {
         (Value::Object(value), Value::Object(pattern)) => within(value, pattern),
         (value, pattern) => value == pattern,
