@@ -116,7 +116,12 @@ impl Hub {
     ///
     /// # Errors
     /// The refusal; `conversation_closed` when the daemon is stopping.
-    pub async fn call_tool(&self, backend: Backend, tool: String, arguments: Map<String, Value>) -> Result<Value, Refusal> {
+    pub async fn call_tool(
+        &self,
+        backend: Backend,
+        tool: String,
+        arguments: Map<String, Value>,
+    ) -> Result<Value, Refusal> {
         let (answer, outcome) = oneshot::channel();
         let sent = self.send(ToHub::ToolCall { backend, tool, arguments, answer }).await;
         if sent.is_err() {

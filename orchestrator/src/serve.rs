@@ -187,7 +187,10 @@ fn models(agents: &BTreeMap<Backend, Arc<dyn AgentBackend>>) -> BTreeMap<Backend
 }
 
 /// Looks at every agent at once. What is not known in a moment is taken for ready and corrected later.
-async fn look_at(agents: BTreeMap<Backend, Arc<dyn AgentBackend>>, default: Backend) -> (Vec<BackendInfo>, mpsc::Receiver<Found>) {
+async fn look_at(
+    agents: BTreeMap<Backend, Arc<dyn AgentBackend>>,
+    default: Backend,
+) -> (Vec<BackendInfo>, mpsc::Receiver<Found>) {
     let (sender, looked) = mpsc::channel(1);
     let models = models(&agents);
     let looking: Vec<_> = agents

@@ -21,17 +21,13 @@ pub fn check(
     }
     match (stamp, active) {
         (Some(issued), Some(front)) if issued == front && !issued.as_str().trim().is_empty() => Ok(()),
-        (issued, active) => {
-            Err(Refusal::WorkflowInstanceMismatch { issued: issued.cloned(), active: active.cloned() })
-        }
+        (issued, active) => Err(Refusal::WorkflowInstanceMismatch { issued: issued.cloned(), active: active.cloned() }),
     }
 }
 
 /// Whether an identity in a reply contradicts the one that is bound (rule G9): the same canvas, another instance.
 pub fn contradicts(bound: Option<&WorkflowIdentity>, reported: &WorkflowIdentity) -> bool {
-    bound.is_some_and(|bound| {
-        bound.canvas.is_some() && bound.canvas == reported.canvas && bound.uuid != reported.uuid
-    })
+    bound.is_some_and(|bound| bound.canvas.is_some() && bound.canvas == reported.canvas && bound.uuid != reported.uuid)
 }
 
 #[cfg(test)]

@@ -93,11 +93,9 @@ pub fn resolve_pin(name: &str, open: Option<&[OpenWorkflow]>) -> Result<Workflow
             tab: None,
         }),
         [only] if only.active => Ok(only.identity.clone()),
-        [_] => Err(Refusal::TargetNotActive {
-            path: name.to_owned(),
-            active: front.identity.handle.clone(),
-            tab: None,
-        }),
+        [_] => {
+            Err(Refusal::TargetNotActive { path: name.to_owned(), active: front.identity.handle.clone(), tab: None })
+        }
         several => Err(Refusal::TargetNameAmbiguous {
             path: name.to_owned(),
             matches: several.iter().map(|one| one.identity.handle.clone()).collect(),
