@@ -342,3 +342,16 @@ async fn questions_take_one_answer_also_a_late_one() {
     agent.end().await;
     daemon.stop().await;
 }
+
+#[tokio::test]
+async fn an_agent_dies_with_the_daemon_also_when_that_is_killed() {
+    let (master, home) = one_agent("").await;
+    let daemon = home.start().await;
+    let mut tab = daemon.connect().await;
+    tab.hello("tab-1", None, SimpleCanvas::showing("w1")).await;
+    tab.say("m1", "go").await;
+    let mut agent = master.next().await;
+    agent.prompt().await;
+    daemon.kill().await;
+    assert!(agent.is_gone().await);
+}

@@ -85,6 +85,12 @@ impl Puppet {
         self.event("prompt").await["text"].as_str().unwrap().to_owned()
     }
 
+    /// Waits until the agent's process is gone.
+    pub async fn is_gone(&mut self) -> bool {
+        let gone = async { while let Ok(Some(_)) = self.lines.next_line().await {} };
+        timeout(PATIENCE, gone).await.is_ok()
+    }
+
     /// Whether the agent says nothing for a moment.
     pub async fn is_quiet(&mut self) -> bool {
         timeout(super::QUIET, self.lines.next_line()).await.is_err()
