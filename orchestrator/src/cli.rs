@@ -24,7 +24,8 @@ Examples:
   comfy-orchestrator token rotate                             lock out everyone who has the old token
 
 Configuration: config.toml in the home folder, or --config FILE. Environment variables win over the file, flags over both:
-  COMFY_ORCHESTRATOR_HOME, COMFYUI_MCP_BRIDGE_PORT, COMFYUI_URL, COMFYUI_MCP_PANEL_MODEL.";
+  COMFY_ORCHESTRATOR_HOME, COMFYUI_MCP_BRIDGE_PORT, COMFYUI_URL, COMFYUI_MCP_PANEL_MODEL.
+Logs go to standard error; COMFY_ORCHESTRATOR_LOG says which, such as debug, or warn,orchestrator=debug.";
 
 /// One AI agent for every ComfyUI tab and workflow.
 #[derive(Clone, Debug, Parser)]

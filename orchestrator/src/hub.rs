@@ -136,7 +136,7 @@ impl Hub {
 #[error("the daemon is stopping")]
 pub struct Stopping;
 
-/// The bounded way to one socket: `limits.backlog_frames` frames or 8 MiB, then the socket is told and closed.
+/// The bounded way to one socket: beyond [`MOST_FRAMES`] or [`MOST_BYTES`] that wait, the socket is told and closed.
 #[derive(Clone, Debug)]
 pub struct SocketSender {
     queue: mpsc::UnboundedSender<ToSocket>,

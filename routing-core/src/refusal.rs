@@ -184,7 +184,6 @@ impl Remedy {
 
     fn target_current(candidates: &[Candidate]) -> Self {
         match candidates {
-            [only] => Self::new("panel_set_workflow_target", json!({"mode": "current", "tab": only.tab})),
             [first, ..] => Self::new("panel_set_workflow_target", json!({"mode": "current", "tab": first.tab})),
             [] => Self::new("panel_set_workflow_target", json!({"mode": "current"})),
         }

@@ -65,7 +65,7 @@ pub fn open_workflows(result: &Value) -> Option<Vec<OpenWorkflow>> {
     list.iter()
         .map(|entry| {
             let mut entry = entry.clone();
-            // The incumbent's panel calls the instance `workflow_uuid` and the handle `routing_key`.
+            // A legacy panel calls the instance `workflow_uuid` and the handle `routing_key`.
             if let Value::Object(map) = &mut entry {
                 for (theirs, ours) in [("workflow_uuid", "uuid"), ("routing_key", "handle")] {
                     if let (Some(value), false) = (map.get(theirs).cloned(), map.contains_key(ours)) {

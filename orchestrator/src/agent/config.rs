@@ -126,8 +126,9 @@ impl TryFrom<Table> for AgentConfig {
 
 // By hand: the values of environment variables are secrets as often as not.
 impl fmt::Debug for AgentConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AgentConfig")
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("AgentConfig")
             .field("kind", &self.kind)
             .field("command", &self.command)
             .field("env", &self.env.keys().collect::<Vec<_>>())

@@ -24,7 +24,7 @@ fn success(spec: Option<&Spec>, mut result: Value) -> CallToolResult {
     answer
 }
 
-/// An outline is made for reading, so it goes as it is (the incumbent's panel calls it `text`); all else is compact JSON.
+/// An outline is made for reading, so it goes as it is (a legacy panel calls it `text`); all else is compact JSON.
 fn text(spec: Option<&Spec>, result: &Value) -> String {
     let outline = spec.is_some_and(|spec| spec.cmd == "graph_outline");
     match result.get("outline").or_else(|| result.get("text")).and_then(Value::as_str) {

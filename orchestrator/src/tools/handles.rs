@@ -55,11 +55,6 @@ impl Handles {
         self.living.write().unwrap_or_else(PoisonError::into_inner).retain(|living| !equal(&living.handle, handle));
     }
 
-    /// Ends every handle of a conversation.
-    pub fn revoke_all(&self, backend: &Backend) {
-        self.living.write().unwrap_or_else(PoisonError::into_inner).retain(|living| living.backend != *backend);
-    }
-
     /// The conversation behind a handle.
     ///
     /// # Errors
@@ -105,7 +100,7 @@ mod tests {
         handles.revoke(&one);
         assert_eq!(handles.caller(&handle(&one), Some(&one.bearer)), Err(Refused::DeadHandle));
         assert_eq!(handles.caller(&handle(&two), Some(&two.bearer)), Ok("demo".into()));
-        handles.revoke_all(&"demo".into());
+        handles.revoke(&two);
         assert_eq!(handles.caller(&handle(&two), Some(&two.bearer)), Err(Refused::DeadHandle));
         assert!(!format!("{handles:?}").contains(&two.bearer));
     }
