@@ -128,7 +128,6 @@ fn type_of(kind: Kind) -> String {
         Kind::Texts => "string[]".to_owned(),
         Kind::NodeIds => "NodeId[]".to_owned(),
         Kind::OneOf(words) => words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" | "),
-        Kind::Object => "Record<string, unknown>".to_owned(),
         Kind::Choices => "(string | { label: string; description?: string })[]".to_owned(),
         Kind::Items => "{ text: string; status: 'pending' | 'active' | 'done' }[]".to_owned(),
     }

@@ -89,8 +89,6 @@ pub enum Kind {
     NodeIds,
     /// One of these words.
     OneOf(&'static [&'static str]),
-    /// A JSON object, checked by the panel.
-    Object,
     /// Choices of a question: texts, or objects with `label` and `description`.
     Choices,
     /// Items of a to-do list: objects with `text` and `status` (`pending`, `active`, `done`).

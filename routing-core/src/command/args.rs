@@ -43,7 +43,6 @@ fn fits(kind: Kind, value: &Value) -> Result<(), String> {
         Kind::Texts => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
         Kind::NodeIds => value.as_array().is_some_and(|list| list.iter().all(is_node_id)),
         Kind::OneOf(words) => value.as_str().is_some_and(|word| words.contains(&word)),
-        Kind::Object => value.is_object(),
         Kind::Choices => value.as_array().is_some_and(|list| list.len() >= 2 && list.iter().all(is_choice)),
         Kind::Items => value.as_array().is_some_and(|list| list.iter().all(is_item)),
     };
@@ -62,7 +61,6 @@ fn wanted(kind: Kind) -> String {
         Kind::Texts => "a list of texts".to_owned(),
         Kind::NodeIds => "a list of node ids".to_owned(),
         Kind::OneOf(words) => format!("one of {}", words.join(", ")),
-        Kind::Object => "an object".to_owned(),
         Kind::Choices => "a list of two or more choices, each a text or an object with `label`".to_owned(),
         Kind::Items => "a list of objects with `text` and `status` (pending, active or done)".to_owned(),
     }
@@ -120,7 +118,6 @@ fn property(param: &Param) -> Value {
         Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
         Kind::NodeIds => json!({"type": "array", "items": id}),
         Kind::OneOf(words) => json!({"type": "string", "enum": words}),
-        Kind::Object => json!({"type": "object"}),
         Kind::Choices => json!({"type": "array", "minItems": 2, "items": {
             "type": "object",
             "properties": {"label": {"type": "string"}, "description": {"type": "string"}},

@@ -483,7 +483,7 @@ pub struct AgentStatus {
 pub struct Entry {
     /// Its place: gapless in a conversation.
     pub seq: Seq,
-    /// `user`, `say`, `notice`, `action`, `event`, `turn_start`, `turn_end`, `boundary`.
+    /// `user`, `say`, `notice`, `action`, `event`, `run`, `turn_start`, `turn_end`, `boundary`, `cancelled`.
     pub kind: String,
     /// The message, for `user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -485,7 +485,7 @@ pub struct Row {
     /// What the tool call is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// How a turn ended: `completed`, `interrupted`, `put_back`, `failed`.
+    /// How a turn ended: `completed`, `interrupted`, `put_back`, `failed`, or `unknown` after a restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
 }

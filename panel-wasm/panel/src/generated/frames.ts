@@ -249,7 +249,7 @@ export type Entry = {
  */
 seq: Seq,
 /**
- * `user`, `say`, `notice`, `action`, `event`, `turn_start`, `turn_end`, `boundary`.
+ * `user`, `say`, `notice`, `action`, `event`, `run`, `turn_start`, `turn_end`, `boundary`, `cancelled`.
  */
 kind: string,
 /**
@@ -928,7 +928,7 @@ name?: string,
  */
 detail?: string,
 /**
- * How a turn ended: `completed`, `interrupted`, `put_back`, `failed`.
+ * How a turn ended: `completed`, `interrupted`, `put_back`, `failed`, or `unknown` after a restart.
  */
 outcome?: string, };
 
