@@ -7,7 +7,7 @@ import type { View } from './view'
 
 /** What the core refused at the moment of a write. */
 class Refused extends Error {
-  constructor(readonly refusal: unknown) {
+  constructor(readonly refusal: JsonValue) {
     super('refused')
   }
 }
@@ -115,7 +115,7 @@ export class Host {
     const recheck = (): void => {
       this.tellFront()
       const refusal = this.core.recheck(rid)
-      if (refusal !== undefined) throw new Refused(JSON.parse(refusal))
+      if (refusal !== undefined) throw new Refused(JSON.parse(refusal) as JsonValue)
     }
     let outcome: Outcome
     // Not within `tell`: what is in front is told to the core before the first write is asked for.
@@ -141,7 +141,7 @@ export class Host {
 }
 
 function failed(error: unknown): Outcome {
-  if (error instanceof Refused) return { outcome: 'refused', refusal: error.refusal as never }
+  if (error instanceof Refused) return { outcome: 'refused', refusal: error.refusal }
   if (error instanceof CommandError) {
     const detail = error.detail === undefined ? '' : ` ${JSON.stringify(error.detail)}`
     return { outcome: 'failed', code: error.code, message: error.message + detail }

@@ -1,6 +1,6 @@
 // What the person sees, as plain data: the changes that the core tells, applied in order. Decides nothing.
 import type {
-  AgentStatus, BackendInfo, ConnectionState, MessageState, Model, Question, Row, Target, TodoItem, UiChange,
+  BackendInfo, ConnectionState, MessageState, Model, Question, Row, TodoItem, UiChange,
 } from './generated/frames'
 import { strings, told } from './strings'
 
@@ -9,7 +9,6 @@ export interface Block {
   id: string
   thought: boolean
   text: string
-  ended: boolean
 }
 
 /** A message of this panel that is not done. */
@@ -33,7 +32,6 @@ export interface ActsOn {
 export interface Run {
   promptId: string
   status: string
-  error: string | undefined
 }
 
 /** Which part of the view changed, so that only its component is drawn again. */
@@ -47,13 +45,11 @@ export class View {
   backends: BackendInfo[] = []
   models: Model[] = []
   model: string | undefined
-  target: Target = { mode: 'current' }
   actsOn: ActsOn = { label: undefined, pinned: false, inFront: true, pin: undefined }
   working = false
   activity = ''
   /** What is being written; kept here so that closing the sidebar does not lose it. */
   draft = ''
-  usage: AgentStatus = {}
   agentProblem: string | undefined
   /** Rows that say something to a person. */
   rows: Row[] = []
@@ -99,16 +95,14 @@ export class View {
         if (change.row.block !== undefined) this.blocks.delete(change.row.block)
         return this.changed('rows')
       case 'delta': {
-        const block = this.blocks.get(change.id) ?? { id: change.id, thought: change.thought, text: '', ended: false }
+        const block = this.blocks.get(change.id) ?? { id: change.id, thought: change.thought, text: '' }
         block.text += (change.gap ? ' … ' : '') + change.text
         this.blocks.set(change.id, block)
         return this.changed('blocks')
       }
-      case 'block_end': {
-        const block = this.blocks.get(change.id)
-        if (block) block.ended = true
-        return this.changed('blocks')
-      }
+      // It stays as it is until its row comes.
+      case 'block_end':
+        return
       case 'block_gone':
         this.blocks.delete(change.id)
         return this.changed('blocks')
@@ -123,8 +117,6 @@ export class View {
         this.agentProblem = change.ready ? undefined : change.message ?? this.mend() ?? strings.notReady
         return this.changed('head')
       case 'usage':
-        this.usage = change.usage
-        return this.changed('head')
       case 'session':
         return
       case 'models':
@@ -137,9 +129,8 @@ export class View {
       case 'backends':
         this.backends = change.backends
         return this.changed('head')
+      // What it means for the next message is told by `acts_on`.
       case 'target':
-        this.target = change.target
-        return this.changed('head')
       case 'comfyui':
         return
       case 'acts_on':
@@ -191,7 +182,7 @@ export class View {
 
   private run(change: Extract<UiChange, { change: 'run' }>): void {
     if (change.status === 'queued') {
-      this.runs.set(change.prompt_id, { promptId: change.prompt_id, status: change.status, error: change.error })
+      this.runs.set(change.prompt_id, { promptId: change.prompt_id, status: change.status })
     } else {
       this.runs.delete(change.prompt_id)
     }

@@ -1,4 +1,5 @@
 // Puts the executors together. Which command may run now is decided by the caller, through `recheck`.
+import type { CommandName } from '../generated/commands'
 import type { Args } from './args'
 import { Frontend } from './comfy'
 import type { Executor } from './context'
@@ -11,7 +12,10 @@ import { searchNodes } from './search'
 import { CommandError, type Canvas } from './types'
 import * as workflows from './workflows'
 
-const EXECUTORS: Record<string, Executor> = {
+/** What one function each carries out. Runs have a state of their own; questions and plans are the core's. */
+type Plain = Exclude<CommandName, 'graph_run' | 'ask_user' | 'set_todo'>
+
+const EXECUTORS: Record<Plain, Executor> = {
   workflow_list: workflows.list,
   workflow_open: workflows.open,
   workflow_new: workflows.create,
@@ -32,8 +36,9 @@ const EXECUTORS: Record<string, Executor> = {
   nodes_search: searchNodes,
 }
 
-/** The commands that a canvas executes. */
-export const COMMANDS: readonly string[] = [...Object.keys(EXECUTORS), 'graph_run']
+function isPlain(command: string): command is Plain {
+  return Object.hasOwn(EXECUTORS, command)
+}
 
 /**
  * Takes hold of this page's canvas. Call once, from an extension's `setup`, so that the first load is seen too.
@@ -48,7 +53,7 @@ export function createCanvas(): Canvas {
     onChange: (callback) => identities.onChange(callback),
     onRunFinished: (callback) => runs.onFinished(callback),
     async run(command, args: Args, recheck) {
-      const executor = command === 'graph_run' ? runs.run.bind(runs) : Object.hasOwn(EXECUTORS, command) ? EXECUTORS[command] : undefined
+      const executor = command === 'graph_run' ? runs.run.bind(runs) : isPlain(command) ? EXECUTORS[command] : undefined
       if (!executor) throw new CommandError('unknown_command', `this panel knows no command ${command}`)
       let refusal: { reason: unknown } | undefined
       const guarded = (): void => {

@@ -225,7 +225,6 @@ interface App {
   queueItems?: { requestId?: number }[]
   /** Internal. */
   processingQueue?: boolean
-  registerExtension(extension: { name: string; setup?: () => void | Promise<void> }): void
 }
 
 /** The last error of a run. */

@@ -34,7 +34,7 @@ function rejection(answer: PromptAnswer): CommandError {
   return new CommandError('rejected', text, { error: what, node_errors: nodes })
 }
 
-function nextFrame(): Promise<void> {
+function pause(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 20))
 }
 
@@ -86,7 +86,7 @@ export class Runs {
     const deadline = performance.now() + IDLE_WAIT_MS
     while (frontend.isQueueing()) {
       if (performance.now() > deadline) throw new CommandError('busy', 'the frontend is still handing over an earlier run; try again shortly')
-      await nextFrame()
+      await pause()
     }
     recheck()
     const workflow = identities.workflow()

@@ -1,7 +1,7 @@
 // What callers of the canvas see. Knows nothing of ComfyUI.
+import type { JsonValue } from '../generated/frames'
 
-/** Any JSON value. */
-export type JsonValue = string | number | boolean | null | JsonValue[] | { [key: string]: JsonValue }
+export type { JsonValue }
 
 /** A JSON object. */
 export type JsonObject = { [key: string]: JsonValue }
