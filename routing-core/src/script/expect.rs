@@ -77,7 +77,7 @@ impl Stage<'_> {
                 let fits = |stage: &Self| {
                     wanted.iter().zip(counted(stage)).all(|(wanted, seen)| wanted.is_none_or(|wanted| wanted == seen))
                 };
-                self.eventually(&fits);
+                self.eventually(fits);
                 self.settle();
                 if fits(self) {
                     return Ok(());
