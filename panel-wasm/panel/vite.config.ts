@@ -1,3 +1,4 @@
+// How the panel is bundled: one script and the core beside it, as ComfyUI loads them.
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { defineConfig, type Plugin } from 'vite'

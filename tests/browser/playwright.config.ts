@@ -1,3 +1,4 @@
+// Which browser tests run against which ComfyUI frontend.
 import { defineConfig } from '@playwright/test'
 import { fileURLToPath } from 'node:url'
 import { browserArguments, browserPath } from './support/browser'

@@ -1,3 +1,4 @@
+//! The command line: what is read, what is printed, and that no secret is.
 #![allow(clippy::unwrap_used, reason = "a panic is the failure of a test")]
 
 use super::*;

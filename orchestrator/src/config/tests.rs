@@ -1,3 +1,4 @@
+//! The configuration: what wins over what, and how mistakes are told.
 #![allow(clippy::unwrap_used, reason = "a panic is the failure of a test")]
 
 use super::*;

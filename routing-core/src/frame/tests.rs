@@ -1,3 +1,4 @@
+//! Frames: what survives, what is refused, and a snapshot of each.
 #![allow(clippy::unwrap_used, reason = "a panic is the failure of a test")]
 
 use super::*;

@@ -1,5 +1,5 @@
-#![allow(clippy::unwrap_used, reason = "a panic is the failure of a test")]
 //! A panel between a scripted daemon and a scripted canvas, on a clock that stands until it is moved.
+#![allow(clippy::unwrap_used, reason = "a panic is the failure of a test")]
 
 mod commands;
 mod connecting;

@@ -1,3 +1,4 @@
+//! Who comes in: every refusal of the doors, and what passes them.
 #![allow(clippy::unwrap_used, reason = "a panic is the failure of a test")]
 
 use super::*;

@@ -1,3 +1,4 @@
+//! The home folder and the token: whose they may be (rule D5), and who is let in.
 #![allow(clippy::unwrap_used, reason = "a failed step is the failure of the test")]
 
 use super::*;

@@ -1,3 +1,4 @@
+//! Rules S4, S6 and D1 to D4: the session file across starts, crashes and versions.
 #![allow(clippy::unwrap_used, reason = "a failed step is the failure of the test")]
 
 use super::*;
