@@ -91,6 +91,7 @@ impl Router {
         };
         let mut row = self.row(backend, "boundary", reason, now);
         row.settles.clone_from(&boundary.settles);
+        row.settles.append(&mut self.conversation(backend).owed);
         self.commit(backend, vec![row], Then::Boundary { socket: boundary.socket, ack });
     }
 

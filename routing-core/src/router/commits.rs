@@ -8,6 +8,9 @@ use crate::ledger::Run;
 use crate::turn::Item;
 use serde_json::Value;
 
+/// How long after a failed write a turn is tried again, in milliseconds.
+const RETRY: u64 = 5_000;
+
 /// A transaction on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Commit {
@@ -151,6 +154,8 @@ impl Router {
         let Some(commit) = self.commits.remove(&append) else { return };
         let backend = commit.backend;
         self.push(Output::Log { event: "append_failed", detail: format!("{code}: {message}") });
+        let owed: Vec<Seq> = commit.rows.into_iter().flat_map(|row| row.settles).collect();
+        self.conversation(&backend).owed.extend(owed);
         match commit.then {
             Then::Accept { socket, item, .. } => {
                 if self.sockets.contains_key(&socket) {
@@ -166,6 +171,7 @@ impl Router {
             Then::Begin(_) => {
                 // Nothing was given to the agent: the messages wait on, in their order.
                 let one = self.conversation(&backend);
+                one.retry_at = Some(now + RETRY);
                 if let Some(turn) = one.turn.take() {
                     crate::turn::put_back(&mut one.queue, turn.batch);
                 }

@@ -40,6 +40,10 @@ pub(super) struct Conversation {
     pub(super) newest: Seq,
     /// Last boundary.
     pub(super) start: Seq,
+    /// When to try again, after a turn's start could not be written down.
+    pub(super) retry_at: Option<u64>,
+    /// Rows that are done with although that could not be written down: the next end of a turn says so.
+    pub(super) owed: Vec<Seq>,
     /// The last tab left; the agent is retired once it is idle (rule B3).
     pub(super) retire_when_idle: bool,
 }
@@ -92,6 +96,8 @@ impl Conversation {
             model: None,
             newest: Seq::default(),
             start: Seq::default(),
+            retry_at: None,
+            owed: Vec::new(),
             retire_when_idle: false,
         }
     }

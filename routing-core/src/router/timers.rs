@@ -2,7 +2,7 @@
 
 use super::Router;
 use super::sockets::NO_HELLO;
-use crate::id::{AskId, CallId, Rid, SocketId};
+use crate::id::{AskId, Backend, CallId, Rid, SocketId};
 use crate::ledger::{CallState, Purpose};
 use crate::refusal::Refusal;
 use serde_json::json;
@@ -21,7 +21,8 @@ impl Router {
             CallState::Sent | CallState::Gathering { .. } | CallState::Asking(_) => None,
         });
         let asks = self.asks.values().filter(|ask| ask.call.is_some()).map(|ask| (ask.deadline, "ask"));
-        hello.chain(sent).chain(parked).chain(asks).min()
+        let retries = self.conversations.values().filter_map(|one| one.retry_at).map(|at| (at, "retry"));
+        hello.chain(sent).chain(parked).chain(asks).chain(retries).min()
     }
 
     pub(super) fn tick(&mut self, now: u64) {
@@ -57,6 +58,16 @@ impl Router {
         for call in gone {
             let candidates = self.calls.get(&call).map(|call| self.candidates(&call.backend)).unwrap_or_default();
             self.answer(call, Err(Refusal::TargetGone { candidates }));
+        }
+        let again: Vec<Backend> = self
+            .conversations
+            .iter()
+            .filter(|(_, one)| one.retry_at.is_some_and(|at| at <= now))
+            .map(|(backend, _)| backend.clone())
+            .collect();
+        for backend in again {
+            self.conversation(&backend).retry_at = None;
+            self.pump(&backend);
         }
         let unanswered: Vec<AskId> = self
             .asks

@@ -5,7 +5,7 @@ use super::conversation::{Phase, Turn};
 use super::{Output, Router};
 use crate::agent::{AgentEvent, TurnOutcome};
 use crate::frame::{Ack, Action, AgentStatus, Session, Stream, StreamPhase, TurnState};
-use crate::id::{Backend, MessageId, TurnId};
+use crate::id::{Backend, MessageId, Seq, TurnId};
 use crate::refusal::NoTarget;
 use crate::turn::{Aim, Item, Origin, Source, aim, put_back, take_batch};
 use serde_json::json;
@@ -20,6 +20,7 @@ impl Router {
         if one.turn.is_some() || one.queue.is_empty() {
             return;
         }
+        one.retry_at = None;
         one.last_turn = one.last_turn.next();
         let id = one.last_turn;
         one.turn =
@@ -178,7 +179,7 @@ impl Router {
         turn.phase = Phase::Ending;
         let id = turn.id;
         let batch = std::mem::take(&mut turn.batch);
-        let settles = if back { Vec::new() } else { batch.iter().map(|item| item.seq).collect() };
+        let mut settles: Vec<Seq> = if back { Vec::new() } else { batch.iter().map(|item| item.seq).collect() };
         let mids: Vec<&MessageId> = batch.iter().filter_map(|item| item.mid.as_ref()).collect();
         let word = match outcome {
             TurnOutcome::Completed => "completed",
@@ -199,6 +200,7 @@ impl Router {
             ));
         }
         let mut end = self.row(backend, "turn_end", body, now);
+        settles.append(&mut self.conversation(backend).owed);
         end.settles = settles;
         rows.push(end);
         if back {

@@ -170,9 +170,27 @@ fn a_start_that_cannot_be_written_leaves_the_messages_waiting() {
     bench.tell(Input::AppendFailed { append, code: "disk_full".into(), message: "The disk is full.".into() });
     assert!(bench.prompts().is_empty());
     assert_eq!(bench.unsettled("claude"), [1]);
-    bench.say(1, "m2");
+    assert_eq!(bench.router.poll_timeout().map(|(_, why)| why), Some("retry"));
+    bench.wait(5_000);
     bench.ready("claude");
-    assert!(bench.prompts()[0].contains("text of m1"));
+    assert!(bench.prompts()[0].contains("text of m1"), "tried again by itself");
+}
+
+#[test]
+fn an_end_that_cannot_be_written_is_made_up_for_by_the_next() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.begin(1, "m1");
+    bench.slow_log = true;
+    bench.end("claude");
+    let (append, _) = bench.waiting.pop().unwrap();
+    bench.slow_log = false;
+    bench.tell(Input::AppendFailed { append, code: "disk_full".into(), message: "The disk is full.".into() });
+    assert_eq!(bench.of_type(1, "turn").last().unwrap()["state"], "done");
+    assert_eq!(bench.unsettled("claude"), [1]);
+    bench.begin(1, "m2");
+    bench.end("claude");
+    assert!(bench.unsettled("claude").is_empty(), "else a restart would answer it again");
 }
 
 #[test]
