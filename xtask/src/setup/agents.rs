@@ -23,7 +23,7 @@ pub(crate) fn ensure(workspace: &Workspace) -> Result<Done> {
 }
 
 /// Claude Code's native program in the pinned version, when it is there.
-pub(crate) fn claude(workspace: &Workspace) -> Option<PathBuf> {
+fn claude(workspace: &Workspace) -> Option<PathBuf> {
     let packages = folder(workspace).join("node_modules/@anthropic-ai");
     native(&packages, &platform(std::env::consts::OS, std::env::consts::ARCH))
 }

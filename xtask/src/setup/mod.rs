@@ -9,12 +9,8 @@ pub(crate) mod optimizer;
 pub(crate) mod python;
 pub(crate) mod wasm;
 
-use std::fs;
-
 use anyhow::{Context, Result};
-use serde_json::json;
 
-use crate::pins;
 use crate::progress::{Stages, say};
 use crate::workspace::Workspace;
 
@@ -84,28 +80,7 @@ pub(crate) fn setup(workspace: &Workspace, parts: Parts) -> Result<()> {
             Err(error) => return Err(error),
         }
     }
-    write_paths(workspace)?;
     stages.verdict().context("the set-up is not complete; what was installed stays, so run it again after a remedy")
-}
-
-/// Writes `paths.json` into the tools folder: where tests and other programs find what was set up.
-fn write_paths(workspace: &Workspace) -> Result<()> {
-    let frontends: serde_json::Map<String, serde_json::Value> = pins::FRONTENDS
-        .iter()
-        .map(|version| (*version, workspace.frontend(version)))
-        .filter(|(_, folder)| folder.is_dir())
-        .map(|(version, folder)| (version.to_owned(), json!(folder)))
-        .collect();
-    let paths = json!({
-        "python": python::interpreter().ok(),
-        "pythonPath": python::library(workspace),
-        "frontends": frontends,
-        "chromium": browser::find(workspace),
-        "claude": agents::claude(workspace),
-    });
-    let file = workspace.tools().join("paths.json");
-    fs::create_dir_all(workspace.tools())?;
-    fs::write(&file, format!("{paths:#}\n")).with_context(|| format!("cannot write {}", file.display()))
 }
 
 #[cfg(test)]
