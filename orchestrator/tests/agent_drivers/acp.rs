@@ -15,27 +15,7 @@ async fn bench_with(flags: &[&str]) -> Bench {
     bench
 }
 
-macro_rules! suite {
-    ($($name:ident),+ $(,)?) => {$(
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn $name() {
-            let bench = bench_with(&[]).await;
-            tokio::time::timeout(Duration::from_secs(120), suite::$name(bench)).await.expect("the test is bounded");
-        }
-    )+};
-}
-
-suite!(
-    streams_an_answer,
-    calls_our_tools,
-    is_interrupted_and_goes_on,
-    resumes_after_a_kill,
-    tells_an_unknown_session,
-    reports_a_model_error,
-    reports_death_in_a_turn,
-    close_leaves_no_child,
-    dropping_leaves_no_child,
-);
+suite::for_driver!(async { (bench_with(&[]).await, ()) });
 
 #[tokio::test]
 async fn an_agent_that_cannot_load_begins_afresh_and_says_its_new_name() {

@@ -28,27 +28,7 @@ async fn bench() -> (Bench, RunningModel) {
     (Bench::new(config(&model.url())).await, model)
 }
 
-macro_rules! suite {
-    ($($name:ident),+ $(,)?) => {$(
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn $name() {
-            let (bench, _model) = bench().await;
-            tokio::time::timeout(Duration::from_secs(120), suite::$name(bench)).await.expect("the test is bounded");
-        }
-    )+};
-}
-
-suite!(
-    streams_an_answer,
-    calls_our_tools,
-    is_interrupted_and_goes_on,
-    resumes_after_a_kill,
-    tells_an_unknown_session,
-    reports_a_model_error,
-    reports_death_in_a_turn,
-    close_leaves_no_child,
-    dropping_leaves_no_child,
-);
+suite::for_driver!(bench());
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_resumed_session_remembers() {

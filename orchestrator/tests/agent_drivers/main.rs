@@ -15,11 +15,15 @@ use std::sync::OnceLock;
 
 /// The Claude CLI: `COMFY_TEST_CLAUDE`, or where the set-up puts it.
 pub(crate) fn claude_program() -> PathBuf {
-    let installed = "../target/tools/agents/node_modules/@anthropic-ai/claude-code-linux-x64/claude";
-    let path = std::env::var_os("COMFY_TEST_CLAUDE")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join(installed), PathBuf::from);
-    assert!(path.is_file(), "no Claude CLI at {}: run `cargo xtask setup`", path.display());
-    path
+    let tools = std::env::var_os("COMFY_TOOLS")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools"), PathBuf::from);
+    let packages = tools.join("agents/node_modules/@anthropic-ai");
+    let installed = || {
+        let platforms = packages.read_dir().into_iter().flatten().flatten();
+        platforms.map(|package| package.path().join("claude")).find(|program| program.is_file())
+    };
+    let path = std::env::var_os("COMFY_TEST_CLAUDE").map(PathBuf::from).or_else(installed);
+    path.unwrap_or_else(|| panic!("no Claude CLI below {}: run `cargo xtask setup --agents`", packages.display()))
 }
 
 /// The scripted ACP agent, built now if need be.

@@ -7,6 +7,32 @@ use routing_core::id::AgentSessionId;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
+/// Makes a test of each function below. The future gives a bench, and what must live as long as it does.
+macro_rules! for_driver {
+    ($bench:expr) => {
+        suite::for_driver!($bench =>
+            streams_an_answer,
+            calls_our_tools,
+            is_interrupted_and_goes_on,
+            resumes_after_a_kill,
+            tells_an_unknown_session,
+            reports_a_model_error,
+            reports_death_in_a_turn,
+            close_leaves_no_child,
+            dropping_leaves_no_child,
+        );
+    };
+    ($bench:expr => $($name:ident),+ $(,)?) => {$(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() {
+            let (bench, _beside) = $bench.await;
+            let limit = std::time::Duration::from_secs(120);
+            tokio::time::timeout(limit, suite::$name(bench)).await.expect("the test is bounded");
+        }
+    )+};
+}
+pub(crate) use for_driver;
+
 /// The session is named, text streams, blocks are whole, and the turn ends once.
 pub(crate) async fn streams_an_answer(bench: Bench) {
     let mut running = bench.start(None).await;
