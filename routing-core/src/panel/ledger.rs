@@ -131,18 +131,10 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::panel::admission::answer;
 
     fn reply(rid: &str) -> Reply {
-        Reply {
-            rid: Some(rid.into()),
-            ok: true,
-            result: None,
-            error: None,
-            refusal: None,
-            workflow: None,
-            ask_id: None,
-            extra: Default::default(),
-        }
+        answer(&rid.into(), true)
     }
 
     #[test]
