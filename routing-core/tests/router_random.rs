@@ -222,11 +222,11 @@ impl Run {
         let (identity, uuid) = (format!("tab-{}", a % 4), format!("w{}", b % 5));
         let path = format!("workflows/{uuid}.json");
         let workflow = json!({"uuid": uuid, "path": path, "handle": format!("wf:{path}"), "title": uuid, "canvas": format!("c-{uuid}")});
-        let backend = (c % 3 == 0).then(|| BACKENDS[usize::from(c / 3) % 2]);
-        let frame = if c % 7 == 0 {
-            json!({"type": "hello", "tab_id": format!("wf:{path}"), "tab_session_id": identity, "workflow_uuid": uuid, "backend": backend, "enforces_workflow_stamp_at_write": c % 2 == 0})
+        let backend = (c.is_multiple_of(3)).then(|| BACKENDS[usize::from(c / 3) % 2]);
+        let frame = if c.is_multiple_of(7) {
+            json!({"type": "hello", "tab_id": format!("wf:{path}"), "tab_session_id": identity, "workflow_uuid": uuid, "backend": backend, "enforces_workflow_stamp_at_write": c.is_multiple_of(2)})
         } else {
-            json!({"type": "hello", "protocol": 1, "tab_id": identity, "workflow": workflow, "backend": backend, "headless": c % 11 == 0})
+            json!({"type": "hello", "protocol": 1, "tab_id": identity, "workflow": workflow, "backend": backend, "headless": c.is_multiple_of(11)})
         };
         let before = self.seen.fronts.insert(identity.clone(), uuid);
         self.tab_comes();
@@ -256,7 +256,7 @@ impl Run {
         let at = usize::from(a) % self.seen.commands.len();
         let (socket, backend, command) = self.seen.commands.remove(at);
         let uuid = format!("w{}", c % 5);
-        let workflow = (b % 4 != 0).then(
+        let workflow = (!b.is_multiple_of(4)).then(
             || json!({"uuid": uuid, "handle": format!("tmp:{uuid}"), "title": uuid, "canvas": format!("c-{uuid}")}),
         );
         let ok = b % 5 != 1;
@@ -266,9 +266,10 @@ impl Run {
             let proven = self.seen.in_front();
             self.seen.stamps.entry(backend).or_default().extend(proven);
         }
-        let listed = json!({"uuid": uuid, "handle": format!("tmp:{uuid}"), "title": uuid, "active": b % 7 != 0});
+        let listed =
+            json!({"uuid": uuid, "handle": format!("tmp:{uuid}"), "title": uuid, "active": !b.is_multiple_of(7)});
         let result = json!({"workflows": [listed], "prompt_id": format!("p{}", c % 3)});
-        let from = if b % 13 == 0 { self.seen.sockets.first().copied().unwrap_or(socket) } else { socket };
+        let from = if b.is_multiple_of(13) { self.seen.sockets.first().copied().unwrap_or(socket) } else { socket };
         self.frame(
             from,
             &json!({"rid": command["rid"], "ok": ok, "result": result, "workflow": workflow, "error": "no"}),
@@ -292,10 +293,10 @@ impl Run {
             .unwrap(),
         };
         arguments.retain(|name, _| spec.params.iter().any(|param| param.name == name));
-        if c % 6 == 0 && spec.params.iter().any(|param| param.name == "tab") {
+        if c.is_multiple_of(6) && spec.params.iter().any(|param| param.name == "tab") {
             arguments.insert("tab".to_owned(), json!(format!("t{}", c % 5)));
         }
-        if c % 5 == 0 && spec.params.iter().any(|param| param.name == "retry_of") {
+        if c.is_multiple_of(5) && spec.params.iter().any(|param| param.name == "retry_of") {
             arguments.insert("retry_of".to_owned(), json!(format!("e1-r{}", c % 9)));
         }
         let tool = spec.tool.unwrap_or("panel_no_such_tool").to_owned();
