@@ -11,7 +11,7 @@ pub(crate) use error::nearest;
 pub use error::{ConfigError, Place};
 pub use limits::{Limits, MOST_FRAME_BYTES};
 
-use crate::agent::{AgentConfig, AgentKind};
+use crate::agent::{AgentConfig, AgentKind, find_program};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
@@ -104,23 +104,6 @@ impl Environment {
             })
             .transpose()
     }
-
-    /// Whether a program of this name is on the search path.
-    fn has_program(&self, name: &str) -> bool {
-        let name = format!("{name}{}", std::env::consts::EXE_SUFFIX);
-        self.get("PATH").is_some_and(|path| std::env::split_paths(&path).any(|folder| is_program(&folder.join(&name))))
-    }
-}
-
-#[cfg(unix)]
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_program(path: &Path) -> bool {
-    path.is_file()
 }
 
 impl Config {
@@ -168,10 +151,10 @@ fn built_in_agents() -> BTreeMap<String, AgentConfig> {
 
 /// The default when none is said: the first whose program is there, `demo` needing none and going last.
 fn usual_agent(agents: &BTreeMap<String, AgentConfig>, environment: &Environment) -> String {
-    let usable = |config: &AgentConfig| match config.command.first() {
-        Some(program) if Path::new(program).components().count() > 1 => is_program(Path::new(program)),
-        Some(program) => environment.has_program(program),
-        None => false,
+    let usable = |config: &AgentConfig| {
+        let own = config.env.get("PATH").map(OsString::from);
+        let path = own.or_else(|| environment.get("PATH")).unwrap_or_default();
+        config.command.first().is_some_and(|program| find_program(program, Some(&path.to_string_lossy())).is_some())
     };
     let demo = |config: &AgentConfig| config.kind == AgentKind::Demo;
     let chosen = agents

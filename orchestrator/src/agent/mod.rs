@@ -11,6 +11,7 @@ mod process;
 mod tool;
 
 pub use config::{AgentConfig, AgentKind, ConfigError};
+pub(crate) use process::find as find_program;
 
 use async_trait::async_trait;
 use routing_core::agent::AgentEvent;

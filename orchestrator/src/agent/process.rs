@@ -78,7 +78,7 @@ pub(super) struct Process {
 }
 
 /// Finds an executable: a path with a slash as it is, a bare name on `path` or, without one, on the daemon's PATH.
-pub(super) fn find(name: &str, path: Option<&str>) -> Option<PathBuf> {
+pub(crate) fn find(name: &str, path: Option<&str>) -> Option<PathBuf> {
     if name.is_empty() {
         return None;
     }
