@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Error as WireError;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
 
 /// Pings without an answer before a peer counts as gone.
 const MOST_UNANSWERED: u32 = 2;
@@ -162,6 +163,8 @@ impl Reader {
         let Ok(error) = error.into_inner().downcast::<WireError>() else { return Ended::Gone };
         match *error {
             WireError::Capacity(_) => Ended::MidMessage(self.unfit(Unfit::TooLarge, &Outline::default())),
+            // No breach: a page that was closed, a network that went. Calls must learn of it at once.
+            WireError::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Ended::Gone,
             WireError::Utf8(_) => Ended::MidMessage(End::new(NOT_UTF8, "a text frame is UTF-8")),
             WireError::Protocol(problem) => {
                 tracing::debug!(socket = self.socket.0, %problem, "the peer broke the WebSocket protocol");
