@@ -38,6 +38,8 @@ pub enum ToSocket {
         after: Seq,
         /// The last row to send.
         upto: Seq,
+        /// The socket speaks the legacy dialect.
+        legacy: bool,
     },
     /// The end, with a WebSocket close code and a reason.
     Close {

@@ -17,7 +17,12 @@ use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
 fn replay(after: u64, upto: u64) -> ToSocket {
-    ToSocket::Replay { conversation: ConversationKey::of(&"demo".into()), after: Seq(after), upto: Seq(upto) }
+    ToSocket::Replay {
+        conversation: ConversationKey::of(&"demo".into()),
+        after: Seq(after),
+        upto: Seq(upto),
+        legacy: false,
+    }
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ mod turns;
 mod tests;
 
 pub use input::{Input, Pending, Placed, Restored};
-pub use output::{NewRow, Output, entry_of};
+pub use output::{NewRow, Output, row_frame};
 
 use crate::frame::{BackendInfo, Model};
 use crate::id::{AskId, Backend, CallId, MessageId, PromptId, Rid, SocketId, TabKey};

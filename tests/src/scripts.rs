@@ -17,10 +17,17 @@ use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-/// How long an expected thing may take.
-const EXPECTED: Duration = Duration::from_secs(20);
+/// How much slower than in the script time goes here: processes need longer than a machine in memory.
+const PACE: u32 = 5;
+/// How long an expected thing may take, in the script's milliseconds.
+const EXPECTED: u64 = 5_000;
 /// After how much silence nothing more is under way: longer than an agent's process needs between two lines.
-const QUIET: Duration = Duration::from_millis(150);
+const QUIET: u64 = 30;
+
+/// A time of the script on the real clock.
+fn real(ms: u64) -> Duration {
+    Duration::from_millis(ms) * PACE
+}
 
 type Orders = Arc<Mutex<BTreeMap<String, UnboundedSender<Value>>>>;
 
@@ -55,7 +62,11 @@ impl OverSocket {
         let bounds = &script.limits;
         text.push_str(&format!(
             "[limits]\nhello = {}\nreconnect = {}\ncommand = {}\nask = {}\nbacklog = {}\n",
-            bounds.hello, bounds.reconnect, bounds.command, bounds.ask, bounds.backlog
+            real(bounds.hello).as_millis(),
+            real(bounds.reconnect).as_millis(),
+            real(bounds.command).as_millis(),
+            real(bounds.ask).as_millis(),
+            bounds.backlog
         ));
         home.configure(&text);
         let daemon = Some(runtime.block_on(home.start()));
@@ -83,7 +94,7 @@ impl OverSocket {
 
 impl World for OverSocket {
     fn now(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from((self.begun.elapsed() / PACE).as_millis()).unwrap_or(u64::MAX)
     }
 
     fn open(&mut self) -> Option<Line> {
@@ -175,7 +186,7 @@ impl World for OverSocket {
     }
 
     fn rest(&mut self, ms: u64) -> bool {
-        match self.news.recv_timeout(Duration::from_millis(ms)) {
+        match self.news.recv_timeout(real(ms)) {
             Ok(news) => {
                 self.happened.push_back(news);
                 true
@@ -185,11 +196,11 @@ impl World for OverSocket {
     }
 
     fn patience(&self) -> u64 {
-        u64::try_from(EXPECTED.as_millis()).unwrap_or(u64::MAX)
+        EXPECTED
     }
 
     fn quiet(&self) -> u64 {
-        u64::try_from(QUIET.as_millis()).unwrap_or(u64::MAX)
+        QUIET
     }
 
     fn deadline(&self) -> Option<u64> {
@@ -197,7 +208,7 @@ impl World for OverSocket {
     }
 
     fn pass(&mut self, until: u64) {
-        std::thread::sleep(Duration::from_millis(until.saturating_sub(self.now())));
+        std::thread::sleep(real(until.saturating_sub(self.now())));
     }
 }
 
@@ -222,10 +233,15 @@ async fn puppet(name: String, stream: TcpStream, puppets: Orders, teller: mpsc::
     let (sender, mut orders) = unbounded_channel::<Value>();
     let mut lines = BufReader::new(read).lines();
     let mut started = false;
+    // Calls that the process waits for. Where it is ended before they are answered, the daemon has closed them with it.
+    let mut calls = Vec::new();
     loop {
         tokio::select! {
             order = orders.recv() => {
                 let Some(order) = order else { break };
+                if order["do"] == "tool" {
+                    calls.push(order["id"].as_str().unwrap().to_owned());
+                }
                 if write.write_all(format!("{order}\n").as_bytes()).await.is_err() {
                     break;
                 }
@@ -237,6 +253,9 @@ async fn puppet(name: String, stream: TcpStream, puppets: Orders, teller: mpsc::
                     started = true;
                     puppets.lock().unwrap().insert(name.clone(), sender.clone());
                 }
+                if event["event"] == "tool_result" {
+                    calls.retain(|call| event["id"] != call.as_str());
+                }
                 if let Some(happened) = happened(&name, &event) {
                     let _ = teller.send(happened);
                 }
@@ -247,6 +266,9 @@ async fn puppet(name: String, stream: TcpStream, puppets: Orders, teller: mpsc::
         let mut running = puppets.lock().unwrap();
         if running.get(&name).is_some_and(|known| known.same_channel(&sender)) {
             running.remove(&name);
+        }
+        for call in calls {
+            let _ = teller.send(Happened::Answered { call, outcome: Err(json!({"code": "conversation_closed"})) });
         }
         let _ = teller.send(Happened::Stopped { agent: name });
     }

@@ -28,7 +28,7 @@ pub struct ReplayFailed {
 /// Reads the log of a conversation.
 #[async_trait]
 pub trait ReplaySource: Send + Sync {
-    /// At most `limit` rows from after `after` up to and with `upto`, as frames.
+    /// At most `limit` rows from after `after` up to and with `upto`, as frames of the socket's dialect.
     ///
     /// # Errors
     /// See [`ReplayFailed`].
@@ -37,6 +37,7 @@ pub trait ReplaySource: Send + Sync {
         conversation: &ConversationKey,
         after: Seq,
         upto: Seq,
+        legacy: bool,
         limit: usize,
     ) -> Result<ReplayPage, ReplayFailed>;
 }

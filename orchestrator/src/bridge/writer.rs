@@ -112,8 +112,8 @@ impl Writer {
                     self.write(Message::Text(text)).await?;
                     frames += 1;
                 }
-                ToSocket::Replay { conversation, after, upto } => {
-                    match self.replay(&conversation, after, upto).await? {
+                ToSocket::Replay { conversation, after, upto, legacy } => {
+                    match self.replay(&conversation, after, upto, legacy).await? {
                         Some(sent) => frames += sent,
                         None => return self.end(End::new(INTERNAL, "the conversation cannot be read now")).await,
                     }
@@ -132,10 +132,11 @@ impl Writer {
         conversation: &ConversationKey,
         after: Seq,
         upto: Seq,
+        legacy: bool,
     ) -> Result<Option<u64>, Unwritten> {
         let (mut after, mut frames) = (after, 0);
         while after < upto {
-            let page = match self.replay.page(conversation, after, upto, PAGE_ROWS).await {
+            let page = match self.replay.page(conversation, after, upto, legacy, PAGE_ROWS).await {
                 Ok(page) => page,
                 Err(error) => {
                     tracing::warn!(%conversation, %error, "replay broken off");

@@ -237,8 +237,8 @@ impl Core {
     fn carry_out(&mut self, output: Output) {
         match output {
             Output::Send { sockets, frame } => self.send(&sockets, &frame),
-            Output::Replay { socket, conversation, after, upto } => {
-                self.offer(socket, ToSocket::Replay { conversation, after, upto });
+            Output::Replay { socket, conversation, after, upto, legacy } => {
+                self.offer(socket, ToSocket::Replay { conversation, after, upto, legacy });
             }
             Output::Close { socket, code, reason } => self.offer(socket, ToSocket::Close { code, reason }),
             Output::Append { append, rows } => {

@@ -4,9 +4,8 @@
 use crate::bridge::{ReplayFailed, ReplayPage, ReplaySource};
 use crate::store::log::{Appended, LogError, LogStore, NewRow, Row};
 use async_trait::async_trait;
-use routing_core::frame::FromDaemon;
 use routing_core::id::{ConversationKey, Seq, TurnId};
-use routing_core::router::{self, Pending, Placed, Restored, entry_of};
+use routing_core::router::{self, Pending, Placed, Restored, row_frame};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -106,6 +105,7 @@ impl ReplaySource for Journal {
         conversation: &ConversationKey,
         after: Seq,
         upto: Seq,
+        legacy: bool,
         limit: usize,
     ) -> Result<ReplayPage, ReplayFailed> {
         let (log, conversation) = (self.log.clone(), conversation.clone());
@@ -114,9 +114,9 @@ impl ReplaySource for Journal {
         let rows = read.await.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))?;
         let frame = |row: &Row| {
             let at_ms = u64::try_from(row.at_ms).unwrap_or_default();
-            FromDaemon::from(entry_of(row.seq, &row.kind, at_ms, &row.body)).encode().into()
+            Some(row_frame(row.seq, &row.kind, at_ms, &row.body, legacy)?.encode().into())
         };
-        Ok(ReplayPage { frames: rows.iter().map(frame).collect(), last: rows.last().map(|row| row.seq) })
+        Ok(ReplayPage { frames: rows.iter().filter_map(frame).collect(), last: rows.last().map(|row| row.seq) })
     }
 }
 

@@ -51,7 +51,14 @@ struct Rows;
 
 #[async_trait]
 impl ReplaySource for Rows {
-    async fn page(&self, _: &ConversationKey, after: Seq, upto: Seq, limit: usize) -> Result<ReplayPage, ReplayFailed> {
+    async fn page(
+        &self,
+        _: &ConversationKey,
+        after: Seq,
+        upto: Seq,
+        _: bool,
+        limit: usize,
+    ) -> Result<ReplayPage, ReplayFailed> {
         if after.0 >= 900 {
             return Err(ReplayFailed { reason: "the disk is gone".into() });
         }

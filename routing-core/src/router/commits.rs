@@ -1,9 +1,9 @@
 //! What is written to the log, and what follows once it is on disk. Nothing is acknowledged or shown as committed before.
 
 use super::conversation::Phase;
-use super::{NewRow, Output, Placed, Router, entry_of};
-use crate::frame::{Ack, Echo, Say, TurnAnchor, TurnState};
-use crate::id::{Backend, MessageId, PromptId, Seq, SocketId, TurnId};
+use super::{NewRow, Output, Placed, Router, row_frame};
+use crate::frame::{Ack, Say, TurnAnchor, TurnState};
+use crate::id::{Backend, PromptId, Seq, SocketId, TurnId};
 use crate::ledger::Run;
 use crate::turn::Item;
 use serde_json::Value;
@@ -200,17 +200,11 @@ impl Router {
 
     /// Shows a committed row: an `entry` in dialect 1, its older form in the legacy one.
     fn show(&mut self, backend: &Backend, row: &NewRow, seq: Seq) {
-        let modern = self.members_of_dialect(backend, true);
-        self.send(modern, entry_frame(row, seq));
-        let text = |field: &str| row.body.get(field).and_then(Value::as_str).map(str::to_owned);
-        let legacy = self.members_of_dialect(backend, false);
-        match (row.kind, text("text")) {
-            ("user", Some(words)) => {
-                self.send(legacy, Echo { text: words, mid: text("mid").map(MessageId::new) });
+        for legacy in [false, true] {
+            let members = self.members_of_dialect(backend, !legacy);
+            if let Some(frame) = row_frame(seq, row.kind, row.at_ms, &row.body, legacy) {
+                self.send(members, frame);
             }
-            ("say", Some(words)) => self.send(legacy, Say { text: words, id: text("id"), streamed: Some(true) }),
-            ("notice", Some(words)) => self.send(legacy, Say { text: words, id: None, streamed: None }),
-            _ => {}
         }
     }
 
@@ -238,8 +232,4 @@ impl Router {
             self.retire_if_unused(backend);
         }
     }
-}
-
-fn entry_frame(row: &NewRow, seq: Seq) -> crate::frame::Entry {
-    entry_of(seq, row.kind, row.at_ms, &row.body)
 }

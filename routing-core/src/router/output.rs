@@ -1,6 +1,6 @@
 //! What the router wants done, and how a row of the log looks on the wire.
 
-use crate::frame::{Entry, Extra, FromDaemon};
+use crate::frame::{Echo, Entry, Extra, FromDaemon, Say};
 use crate::id::{AgentSessionId, Backend, CallId, ConversationKey, MessageId, Seq, SocketId, TurnId};
 use crate::refusal::Refusal;
 use serde_json::Value;
@@ -15,7 +15,7 @@ pub enum Output {
         /// What.
         frame: FromDaemon,
     },
-    /// Send rows of the log, as [`entry_of`] makes them, before anything that follows for this socket.
+    /// Send rows of the log, as [`row_frame`] makes them, before anything that follows for this socket.
     Replay {
         /// To whom.
         socket: SocketId,
@@ -25,6 +25,8 @@ pub enum Output {
         after: Seq,
         /// Up to this one.
         upto: Seq,
+        /// The socket speaks the legacy dialect.
+        legacy: bool,
     },
     /// Close a socket with a code and a reason.
     Close {
@@ -124,8 +126,22 @@ pub struct NewRow {
     pub settles: Vec<Seq>,
 }
 
-/// A row as a panel sees it.
-pub fn entry_of(seq: Seq, kind: &str, at_ms: u64, body: &Value) -> Entry {
+/// A row as it goes over the wire; in the legacy dialect, most rows are no frame.
+pub fn row_frame(seq: Seq, kind: &str, at_ms: u64, body: &Value, legacy: bool) -> Option<FromDaemon> {
+    if !legacy {
+        return Some(entry_of(seq, kind, at_ms, body).into());
+    }
+    let text = |field: &str| body.get(field).and_then(Value::as_str).map(str::to_owned);
+    match kind {
+        "user" => Some(Echo { text: text("text")?, mid: text("mid").map(MessageId::new) }.into()),
+        "say" => Some(Say { text: text("text")?, id: text("id"), streamed: Some(true) }.into()),
+        "notice" => Some(Say { text: text("text")?, id: None, streamed: None }.into()),
+        _ => None,
+    }
+}
+
+/// A row as a panel of dialect 1 sees it.
+fn entry_of(seq: Seq, kind: &str, at_ms: u64, body: &Value) -> Entry {
     let mut extra: Extra = body.as_object().cloned().unwrap_or_default();
     let text = extra.remove("text").and_then(|text| text.as_str().map(str::to_owned));
     let mid = extra.remove("mid").and_then(|mid| mid.as_str().map(MessageId::from));

@@ -284,7 +284,7 @@ impl Router {
             let after = if modern { after } else { shown.max(start).min(newest) };
             let wanted = modern || shown > Seq::default();
             if wanted && after < newest {
-                self.push(Output::Replay { socket, conversation, after, upto: newest });
+                self.push(Output::Replay { socket, conversation, after, upto: newest, legacy: !modern });
             }
         }
         if running {

@@ -1,9 +1,9 @@
 //! A conversation log in memory that keeps the contract of the real one: transactions, gapless places, unique keys,
 //! settling, and what a restart finds.
 
-use crate::frame::{Echo, FromDaemon, Say};
-use crate::id::{ConversationKey, MessageId, Seq, TurnId};
-use crate::router::{NewRow, Pending, Placed, Restored, entry_of};
+use crate::frame::FromDaemon;
+use crate::id::{ConversationKey, Seq, TurnId};
+use crate::router::{NewRow, Pending, Placed, Restored, row_frame};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,28 +46,17 @@ impl Log {
         conversation: &ConversationKey,
         after: Seq,
         upto: Seq,
-        modern: bool,
+        legacy: bool,
     ) -> Vec<FromDaemon> {
         let rows = self.rows.get(conversation).into_iter().flatten();
-        rows.filter(|row| row.seq > after && row.seq <= upto).filter_map(|row| frame(row, modern)).collect()
+        rows.filter(|row| row.seq > after && row.seq <= upto)
+            .filter_map(|row| row_frame(row.seq, row.new.kind, row.new.at_ms, &row.new.body, legacy))
+            .collect()
     }
 
     /// What a restart finds of each conversation.
     pub(super) fn restored(&self) -> Vec<(ConversationKey, Restored)> {
         self.rows.iter().map(|(key, rows)| (key.clone(), restored(rows))).collect()
-    }
-}
-
-fn frame(row: &Row, modern: bool) -> Option<FromDaemon> {
-    if modern {
-        return Some(entry_of(row.seq, row.new.kind, row.new.at_ms, &row.new.body).into());
-    }
-    let text = |field: &str| row.new.body.get(field).and_then(Value::as_str).map(str::to_owned);
-    match row.new.kind {
-        "user" => Some(Echo { text: text("text")?, mid: text("mid").map(MessageId::new) }.into()),
-        "say" => Some(Say { text: text("text")?, id: text("id"), streamed: Some(true) }.into()),
-        "notice" => Some(Say { text: text("text")?, id: None, streamed: None }.into()),
-        _ => None,
     }
 }
 

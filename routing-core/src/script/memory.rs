@@ -94,9 +94,8 @@ impl InMemory {
                     self.deliver(socket.0, &frame);
                 }
             }
-            Output::Replay { socket, conversation, after, upto } => {
-                let modern = self.lines.get(&socket.0).copied().unwrap_or(true);
-                for frame in self.log.replay(&conversation, after, upto, modern) {
+            Output::Replay { socket, conversation, after, upto, legacy } => {
+                for frame in self.log.replay(&conversation, after, upto, legacy) {
                     self.deliver(socket.0, &frame);
                 }
             }
