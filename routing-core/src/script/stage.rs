@@ -244,7 +244,7 @@ impl<'a> Stage<'a> {
 
     /// Lets time pass, with every deadline of the daemon and of the panels on its way.
     fn pass(&mut self, ms: u64) {
-        let until = self.world.now() + ms * self.world.pace();
+        let until = self.world.now() + ms;
         loop {
             let own = self.tabs.values().filter_map(Tab::deadline);
             let next = own.chain(self.world.deadline()).min().filter(|when| *when < until).unwrap_or(until);

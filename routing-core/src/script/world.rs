@@ -118,11 +118,6 @@ pub trait World {
     /// After how much silence nothing more is under way, in milliseconds.
     fn quiet(&self) -> u64;
 
-    /// How much longer than in the script all times are, limits and waits alike: a real clock needs room.
-    fn pace(&self) -> u64 {
-        1
-    }
-
     /// When the back end's next deadline is, if it keeps them itself.
     fn deadline(&self) -> Option<u64>;
 
