@@ -111,6 +111,20 @@ fn a_wrong_expectation_fails() {
     assert!(verdict.failures.iter().all(|failure| failure.expected.to_string().contains("31")));
 }
 
+/// Scripts notice a rule that is switched off.
+#[cfg(feature = "sabotage")]
+#[test]
+fn a_broken_rule_is_noticed() {
+    for (rule, noticed_by) in [
+        ("t4", "report_020_a_message_of_another_tab_reaims_the_running_turn"),
+        ("t7", "report_022_a_known_workflow_revives_a_pin_of_another_agent"),
+        ("t7", "t7_ownership_is_asked_at_every_use"),
+    ] {
+        let script = read(noticed_by);
+        assert!(!run(&script, &mut InMemory::without(&script, rule)).passed, "{rule}: {noticed_by}");
+    }
+}
+
 /// A key that means nothing is a mistake in the script, not a wish that is ignored.
 #[test]
 fn an_unknown_key_is_refused() {

@@ -58,9 +58,14 @@ impl InMemory {
         }
     }
 
-    /// The router, to look at.
-    pub fn router(&self) -> &Router {
-        &self.router
+    /// The same with a rule switched off, to prove that scripts notice.
+    #[cfg(feature = "sabotage")]
+    pub fn without(script: &Script, rule: &'static str) -> Self {
+        let mut world = Self::new(script);
+        let mut config = config(&world.names, &world.bounds, world.epoch);
+        config.broken.insert(rule);
+        world.router = Router::new(config);
+        world
     }
 
     fn fresh(&mut self) -> u64 {
