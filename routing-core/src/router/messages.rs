@@ -36,7 +36,11 @@ impl Router {
         if writing {
             return;
         }
-        if self.conversation(&backend).queue.len() >= self.config.limits.backlog {
+        // What is being written counts: a burst is faster than the disk.
+        let being_written =
+            |commit: &&super::commits::Commit| commit.backend == backend && matches!(commit.then, Then::Accept { .. });
+        let written_soon = self.commits.values().filter(being_written).count();
+        if self.conversation(&backend).queue.len() + written_soon >= self.config.limits.backlog {
             let words = "Too many messages are waiting in this conversation. Wait until some are answered.";
             return self.nack_about(socket, Some(mid), None, "backlog_full", words);
         }

@@ -223,3 +223,18 @@ fn inputs_that_do_not_fit_the_moment_change_nothing() {
     after.conversations.retain(|backend, _| backend.as_str() != "nobody");
     assert_eq!(after, before);
 }
+
+#[test]
+fn a_burst_that_is_faster_than_the_disk_meets_the_same_bound() {
+    let mut bench = Bench::new();
+    bench.router.config.limits.backlog = 3;
+    bench.join(1, "tab-1", "w1");
+    bench.slow_log = true;
+    for mid in ["m1", "m2", "m3", "m4", "m5"] {
+        bench.say(1, mid);
+    }
+    assert_eq!(bench.nacks(1), ["backlog_full", "backlog_full"]);
+    bench.catch_up();
+    let accepted = bench.of_type(1, "ack").into_iter().filter(|ack| ack["kind"] == "working").count();
+    assert_eq!(accepted, 3);
+}
