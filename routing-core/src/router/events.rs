@@ -15,10 +15,13 @@ impl Router {
     pub(super) fn panel_event(&mut self, socket: SocketId, key: &TabKey, event: PanelEvent, now: u64) {
         match (event.kind.as_str(), event.prompt_id.clone()) {
             ("executed", Some(id)) => {
-                let known = self.runs.contains_key(&id);
+                let ticket = self.runs.get(&id).map(|run| (run.tab.clone(), run.backend.clone()));
+                let here = self.tabs.get(key).map(|tab| tab.backend.clone());
+                // Only the tab that queued it, or one of the same conversation, is believed.
+                let known = ticket.as_ref().is_some_and(|(tab, backend)| tab == key || Some(backend) == here.as_ref());
                 if known {
                     self.run_ended(&id, &event, now);
-                } else {
+                } else if ticket.is_none() {
                     // The person's own run, or one whose ticket is still on its way.
                     self.early_runs.push_back((id.clone(), event));
                     if self.early_runs.len() > EARLY {

@@ -238,3 +238,23 @@ fn a_burst_that_is_faster_than_the_disk_meets_the_same_bound() {
     let accepted = bench.of_type(1, "ack").into_iter().filter(|ack| ack["kind"] == "working").count();
     assert_eq!(accepted, 3);
 }
+
+#[test]
+fn f3_a_tab_of_another_conversation_ends_no_run() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.open(2);
+    bench.hello(2, "tab-2", "w2", &json!({"backend": "codex"}));
+    bench.begin(1, "m1");
+    bench.call("run", json!({}));
+    let rid = bench.command(1)["rid"].clone();
+    let reply =
+        json!({"rid": rid, "ok": true, "result": {"queued": true, "prompt_id": "p1"}, "workflow": workflow("w1")});
+    bench.frame(1, &reply);
+    bench.end("claude");
+    let ended = json!({"type": "agent_event", "kind": "executed", "prompt_id": "p1", "run_status": "success"});
+    bench.frame(2, &ended);
+    assert!(bench.waking.is_empty(), "another conversation's tab is not believed");
+    bench.frame(1, &ended);
+    assert!(bench.waking.contains_key(&Backend::from("claude")));
+}
