@@ -23,6 +23,8 @@ use tokio_util::sync::CancellationToken;
 const INBOX: usize = 1_024;
 /// How long agents may take to say whether they are there before the port opens without knowing.
 const LOOK_FIRST: Duration = Duration::from_millis(40);
+/// At a stop: how long panels may take for the last frames. With what turns and agents get, a stop stays under 5 s.
+const SOCKETS_END: Duration = Duration::from_millis(500);
 
 /// Why the daemon did not start. Nothing was left running.
 #[derive(Debug, thiserror::Error)]
@@ -161,7 +163,9 @@ pub async fn serve(
         tracing::error!(%error, "the conversations ended with a panic");
     }
     closing.cancel();
-    let _ = serving.await;
+    if tokio::time::timeout(SOCKETS_END, serving).await.is_err() {
+        tracing::debug!("a socket that does not read ends with the daemon");
+    }
     if let Err(error) = journal.log().close().await {
         tracing::error!(%error, "the log could not be closed");
     }

@@ -27,6 +27,8 @@ const COME_BACK_MS: u64 = 1_000;
 const TURNS_END: Duration = Duration::from_millis(1_500);
 /// At a stop: how long agents may take to close.
 const AGENTS_END: Duration = Duration::from_millis(2_500);
+/// At a stop: how long the log may take for the last rows.
+const ROWS_END: Duration = Duration::from_millis(400);
 
 /// Agents as they were found, in order of preference, and their models.
 pub type Found = (Vec<BackendInfo>, BTreeMap<Backend, Vec<Model>>);
@@ -69,6 +71,10 @@ pub struct Core {
     next_call: CallId,
     /// Turns that were given to an agent and have not ended.
     running: std::collections::BTreeSet<Backend>,
+    /// Appends that were ordered and not reported yet.
+    writing: usize,
+    /// No turn begins any more: what waits, waits in the log for the next start.
+    stopping: bool,
 }
 
 impl Core {
@@ -97,6 +103,8 @@ impl Core {
             calls: BTreeMap::new(),
             next_call: CallId::default(),
             running: std::collections::BTreeSet::new(),
+            writing: 0,
+            stopping: false,
         };
         let configured: Vec<Backend> = core.agents.keys().cloned().collect();
         for backend in configured {
@@ -137,6 +145,7 @@ impl Core {
 
     /// Turns are interrupted and their ends written down; then agents are closed and the log is flushed.
     async fn wind_down(&mut self) {
+        self.stopping = true;
         for backend in self.running.clone() {
             self.order(&backend, Order::Interrupt);
         }
@@ -170,9 +179,17 @@ impl Core {
         for answer in std::mem::take(&mut self.calls).into_values() {
             let _ = answer.send(Err(Refusal::ConversationClosed));
         }
-        // Dropping the pen lets the writer take what was ordered.
+        // Panels see a turn's end when its row is on disk.
+        let rows = async {
+            while self.writing > 0 {
+                let Some(written) = self.written.recv().await else { break };
+                self.on_written(written);
+            }
+        };
+        if tokio::time::timeout(ROWS_END, rows).await.is_err() {
+            tracing::warn!("the log did not take the last rows in time");
+        }
         let log = self.journal.log().clone();
-        tokio::task::yield_now().await;
         if let Err(error) = log.flush().await {
             tracing::error!(%error, "the log could not be flushed");
         }
@@ -200,6 +217,7 @@ impl Core {
     }
 
     fn on_written(&mut self, (append, outcome): Written) {
+        self.writing = self.writing.saturating_sub(1);
         match outcome {
             Ok(placed) => self.feed(Input::Appended { append, placed }),
             Err(error) => {
@@ -242,8 +260,11 @@ impl Core {
             }
             Output::Close { socket, code, reason } => self.offer(socket, ToSocket::Close { code, reason }),
             Output::Append { append, rows } => {
-                let _ = self.pen.send((append, rows));
+                if self.pen.send((append, rows)).is_ok() {
+                    self.writing += 1;
+                }
             }
+            Output::Wake { .. } if self.stopping => {}
             Output::Wake { backend, turn } => self.order(&backend, Order::Wake(turn)),
             Output::Prompt { backend, turn: _, text } => {
                 self.running.insert(backend.clone());

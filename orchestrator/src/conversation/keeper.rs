@@ -80,6 +80,8 @@ struct Up {
     events: mpsc::UnboundedReceiver<AgentEvent>,
     endpoint: McpEndpoint,
     resumed: Option<AgentSessionId>,
+    /// The model that it was started with.
+    model: Option<String>,
 }
 
 pub(super) struct Keeper {
@@ -151,7 +153,8 @@ impl Keeper {
                 Order::Retire => self.down().await,
                 Order::Forget(session) => self.forget(session).await,
                 Order::Hint(session) => self.hint = Some(session),
-                Order::Model(model) => self.set_model(model).await,
+                // The next turn starts with it, in the same session. Until then the agent may be about to get a prompt.
+                Order::Model(model) => self.model = Some(model),
                 Order::Stop(done) => {
                     self.down().await;
                     let _ = done.send(());
@@ -260,6 +263,9 @@ impl Keeper {
     }
 
     async fn wake(&mut self, turn: TurnId) {
+        if self.up.as_ref().is_some_and(|up| up.model != self.model) {
+            self.down().await;
+        }
         if self.up.is_some() {
             return self.report(Report::Ready(turn));
         }
@@ -305,12 +311,13 @@ impl Keeper {
             Err(error) => return Some(Err(protocol(format!("no handle for its tools could be made: {error}")))),
         };
         let (sender, events) = mpsc::unbounded_channel();
+        let model = self.model.clone();
         let launch = Launch {
             name: self.name.clone(),
             resume: resume.clone(),
             mcp: endpoint.clone(),
             cwd,
-            model: self.model.clone(),
+            model: model.clone(),
             instructions: INSTRUCTIONS.to_owned(),
             deadline: self.parts.limits.start,
             events: sender,
@@ -337,7 +344,7 @@ impl Keeper {
                 if resume.is_none() {
                     self.plant_seed().await;
                 }
-                self.up = Some(Up { session, events, endpoint, resumed: resume });
+                self.up = Some(Up { session, events, endpoint, resumed: resume, model });
                 Some(Ok(()))
             }
             Some(Err(error)) => {
@@ -421,14 +428,6 @@ impl Keeper {
         })
         .await;
         self.report(Report::Forgotten(stored.is_ok_and(|stored| stored.is_durable())));
-    }
-
-    async fn set_model(&mut self, model: String) {
-        self.model = Some(model);
-        if self.silence.is_none() {
-            // Between turns: the next one starts with the new model and the same session.
-            self.down().await;
-        }
     }
 
     /// Stops the agent. What it still says is not passed on.
