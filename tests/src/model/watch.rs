@@ -381,14 +381,15 @@ impl World {
             "workflow_new" => call.kind == Kind::New && call.rid.is_none(),
             _ => false,
         };
-        let mine = |call: &Call| call.backend == self.tabs[tab].backend;
-        let found = |own: bool| {
-            self.calls
-                .iter()
-                .find(|(number, call)| fits(**number, call) && mine(call) == own)
-                .map(|(number, _)| *number)
+        let here = Some(tab);
+        let expected = |call: &Call| {
+            let aims = [&call.aim, &call.also];
+            call.kind.tab() == here || aims.iter().any(|aim| aim.as_ref().map(|aim| aim.tab) == here)
         };
-        found(true).or_else(|| found(false))
+        // Two calls of one kind may wait for two tabs: first those that are expected here.
+        let likely = |call: &Call| (call.backend != self.tabs[tab].backend, !expected(call));
+        let fitting = self.calls.iter().filter(|(number, call)| fits(**number, call));
+        fitting.min_by_key(|(number, call)| (likely(call), **number)).map(|(number, _)| *number)
     }
 
     fn check_command(&mut self, number: u64, tab: usize, frame: &CommandFrame) {
