@@ -185,7 +185,8 @@ impl SocketSender {
         if let ToSocket::Frame(text) = &item {
             let frames = self.waiting.frames.fetch_add(1, Relaxed) + 1;
             let bytes = self.waiting.bytes.fetch_add(text.len(), Relaxed) + text.len();
-            if frames > MOST_FRAMES || bytes > MOST_BYTES {
+            // A single frame always fits: nothing waits that its reader did not take.
+            if frames > 1 && (frames > MOST_FRAMES || bytes > MOST_BYTES) {
                 self.waiting.frames.fetch_sub(1, Relaxed);
                 self.waiting.bytes.fetch_sub(text.len(), Relaxed);
                 return Err(Full);
@@ -232,6 +233,15 @@ impl SocketReceiver {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a panic is the failure of a test")]
     use super::*;
+
+    #[tokio::test]
+    async fn one_large_frame_passes_and_none_after_it() {
+        let (sender, mut receiver) = socket_queue();
+        sender.send(ToSocket::Frame("x".repeat(MOST_BYTES + 1).into())).unwrap();
+        assert_eq!(sender.send(ToSocket::Frame("y".into())), Err(Full));
+        assert!(receiver.next().await.is_some());
+        sender.send(ToSocket::Frame("y".into())).unwrap();
+    }
 
     #[tokio::test]
     async fn a_queue_is_bounded_and_recovers() {

@@ -176,7 +176,7 @@ fn item(seq: Seq, kind: &str, body: &Value) -> Item {
     Item {
         seq,
         mid: text("mid").map(crate::id::MessageId),
-        text: text("text").unwrap_or_default(),
+        text: super::messages::for_agent(&text("text").unwrap_or_default(), body),
         context: text("context"),
         source,
         requeued: false,

@@ -41,11 +41,10 @@ impl Router {
             // The agent that calls is being stopped (rule B2).
             return self.answer(call, Err(Refusal::ConversationClosed));
         }
-        let other = self.lost.iter().find(|(rid, lost)| Some(rid) == retry_of.as_ref() && lost.cmd != spec.cmd);
-        if let Some((rid, lost)) = other {
-            // Its answer would be taken for that of another command.
-            let problems = vec![format!("`retry_of` names {rid}, which was a {}: repeat that call.", lost.cmd)];
-            return self.answer(call, Err(Refusal::BadArguments { problems }));
+        if let Some(token) = &retry_of
+            && let Err(refusal) = self.check_retry(token, spec)
+        {
+            return self.answer(call, Err(refusal));
         }
         match spec.site {
             Site::EveryPanel => self.gather(&backend, call, spec, tab.as_ref(), now),
@@ -62,6 +61,23 @@ impl Router {
                 self.place(call, record, spec, tab.as_ref(), now);
             }
         }
+    }
+
+    /// Whether a token is that of a call whose outcome is unknown (rule G11). Any other would make a retry a fresh write.
+    fn check_retry(&self, token: &Rid, spec: &Spec) -> Result<(), Refusal> {
+        if self.sent.contains_key(token) {
+            return Err(Refusal::StillRunning { token: token.clone() });
+        }
+        let problem = match self.lost.iter().find(|(rid, _)| rid == token) {
+            Some((_, lost)) if lost.cmd == spec.cmd => return Ok(()),
+            // Its answer would be taken for that of another command.
+            Some((_, lost)) => format!("`retry_of` names {token}, which was a {}: repeat that call.", lost.cmd),
+            None => format!(
+                "`retry_of` names {token}, which is not known any more, so whether it was applied cannot be told: look with \
+                 panel_graph_outline, and call without retry_of only if it was not."
+            ),
+        };
+        Err(Refusal::BadArguments { problems: vec![problem] })
     }
 
     /// Finds the call's tab and sends it there, or lets it wait, or refuses it.

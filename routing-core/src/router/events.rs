@@ -33,6 +33,9 @@ impl Router {
             ("run_error", _) => {
                 let Some(tab) = self.tabs.get(key) else { return };
                 let (backend, title) = (tab.backend.clone(), tab.title.clone());
+                if self.backlog_is_full(&backend) {
+                    return self.nack(socket, "backlog_full", super::messages::BACKLOG_FULL);
+                }
                 let why = event.error.unwrap_or_else(|| "ComfyUI did not say why".to_owned());
                 let text = format!("[event] A run of workflow “{title}” could not be queued or failed: {why}");
                 self.inject(&backend, text, None, json!({"event": "run_error"}), None, now);
@@ -162,7 +165,7 @@ impl Router {
     }
 }
 
-fn output_name(image: &Value) -> Option<String> {
+pub(super) fn output_name(image: &Value) -> Option<String> {
     let name = image.get("filename")?.as_str()?;
     let folder = image.get("subfolder").and_then(Value::as_str).filter(|folder| !folder.is_empty());
     let kind = image.get("type").and_then(Value::as_str).unwrap_or("output");

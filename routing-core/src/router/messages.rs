@@ -3,11 +3,15 @@
 use super::commits::Then;
 use super::conversation::Phase;
 use super::{Output, Router};
+use crate::agent::TurnOutcome;
 use crate::frame::{Ack, UserMessage, WorkflowIdentity};
 use crate::id::{Backend, MessageId, Seq, SocketId, TabKey};
-use crate::turn::{Item, Origin, Source};
+use crate::turn::{Item, Origin, Source, take_batch};
 use serde_json::{Map, Value, json};
 
+/// Why nothing more is taken.
+pub(super) const BACKLOG_FULL: &str =
+    "Too many messages are waiting in this conversation. Wait until some are answered.";
 /// Fields of a message that go to the log as they are.
 const ATTACHMENTS: &[&str] = &["images", "audio"];
 
@@ -36,13 +40,8 @@ impl Router {
         if writing {
             return;
         }
-        // What is being written counts: a burst is faster than the disk.
-        let being_written =
-            |commit: &&super::commits::Commit| commit.backend == backend && matches!(commit.then, Then::Accept { .. });
-        let written_soon = self.commits.values().filter(being_written).count();
-        if self.conversation(&backend).queue.len() + written_soon >= self.config.limits.backlog {
-            let words = "Too many messages are waiting in this conversation. Wait until some are answered.";
-            return self.nack_about(socket, Some(mid), None, "backlog_full", words);
+        if self.backlog_is_full(&backend) {
+            return self.nack_about(socket, Some(mid), None, "backlog_full", BACKLOG_FULL);
         }
         let origin = self.origin_of(key, message.workflow_uuid);
         let mut body = Map::new();
@@ -60,12 +59,20 @@ impl Router {
         let item = Item {
             seq: Seq::default(),
             mid: Some(mid),
-            text: message.text,
+            text: for_agent(&message.text, &row.body),
             context: message.context,
             source: Source::Person { origin },
             requeued: false,
         };
         self.commit(&backend, vec![row], Then::Accept { socket, item, cancelled: false });
+    }
+
+    /// Whether no more may wait. What is being written counts: a burst is faster than the disk.
+    pub(super) fn backlog_is_full(&self, backend: &Backend) -> bool {
+        let joins = |then: &Then| matches!(then, Then::Accept { .. } | Then::Inject { .. });
+        let soon = self.commits.values().filter(|commit| commit.backend == *backend && joins(&commit.then)).count();
+        let waiting = self.conversations.get(backend).map_or(0, |one| one.queue.len());
+        waiting + soon >= self.config.limits.backlog
     }
 
     /// The origin of a message, as it is when the message is received (rule T1).
@@ -85,9 +92,16 @@ impl Router {
         Some(Origin { tab: key.clone(), identity: tab.identity.clone(), backend: tab.backend.clone(), workflow })
     }
 
-    pub(super) fn interrupt(&mut self, socket: SocketId, key: &TabKey, requeue: bool, _now: u64) {
+    pub(super) fn interrupt(&mut self, socket: SocketId, key: &TabKey, requeue: bool, now: u64) {
         let Some(backend) = self.tabs.get(key).map(|tab| tab.backend.clone()) else { return };
-        let one = self.conversation(&backend);
+        let being_written = self.commits.values_mut().filter(|commit| commit.backend == backend).find_map(|commit| {
+            match &mut commit.then {
+                Then::Accept { cancelled, .. } if !*cancelled => Some(cancelled),
+                _ => None,
+            }
+        });
+        let one =
+            self.conversations.entry(backend.clone()).or_insert_with(|| super::Conversation::new(backend.clone()));
         let stopped = match one.turn.as_mut() {
             Some(turn) => match turn.phase {
                 Phase::Running => {
@@ -95,8 +109,15 @@ impl Router {
                     self.push(Output::Interrupt { backend });
                     true
                 }
-                // The agent has not taken it: a plain Stop takes the message back, Send now changes nothing.
-                Phase::Waking | Phase::Recording => {
+                // The agent has not taken it: a plain Stop ends what it would take now and nothing that comes later. Send
+                // now changes nothing.
+                Phase::Waking if requeue => false,
+                Phase::Waking => {
+                    turn.batch = take_batch(&mut one.queue);
+                    self.end_turn(&backend, &TurnOutcome::Interrupted, None, now);
+                    true
+                }
+                Phase::Recording => {
                     turn.stop = turn.stop || !requeue;
                     !requeue
                 }
@@ -108,7 +129,14 @@ impl Router {
                 }
                 Phase::Ending => false,
             },
-            None => false,
+            // What is being written would be the next turn.
+            None => match being_written.filter(|_| !requeue) {
+                Some(cancelled) => {
+                    *cancelled = true;
+                    true
+                }
+                None => false,
+            },
         };
         self.to(socket, Ack::new(true, "interrupt").with("interrupted", stopped));
     }
@@ -148,5 +176,20 @@ impl Router {
         };
         self.conversation(&backend).queue.make_contiguous().sort_by_key(rank);
         self.to(socket, Ack::new(true, "reorder"));
+    }
+}
+
+/// What the agent reads of a message: the text, and what was attached to it by name.
+pub(super) fn for_agent(text: &str, body: &Value) -> String {
+    let attached: Vec<String> = ATTACHMENTS
+        .iter()
+        .filter_map(|name| body.get(*name)?.as_array())
+        .flatten()
+        .filter_map(super::events::output_name)
+        .collect();
+    match (attached.as_slice(), text.trim().is_empty()) {
+        ([], _) => text.to_owned(),
+        (names, true) => format!("[The person attached {}.]", names.join(", ")),
+        (names, false) => format!("{text}\n\n[The person attached {}.]", names.join(", ")),
     }
 }

@@ -56,8 +56,12 @@ impl Router {
         match frame {
             FromPanel::Unknown(_) => {}
             FromPanel::Typed(PanelFrame::Hello(hello)) => self.hello(socket, *hello, now),
-            FromPanel::Typed(_) | FromPanel::Reply(_) if !said_hello => {
-                self.nack(socket, "no_hello", "Say hello first.");
+            FromPanel::Typed(frame) if !said_hello => {
+                let mid = if let PanelFrame::UserMessage(message) = frame { message.mid } else { None };
+                self.nack_about(socket, mid, None, "no_hello", "Say hello first.");
+            }
+            FromPanel::Reply(reply) if !said_hello => {
+                self.nack_about(socket, None, reply.rid, "no_hello", "Say hello first.");
             }
             FromPanel::Reply(reply) => self.reply(socket, reply, now),
             FromPanel::Typed(frame) => self.panel_frame(socket, frame, now),
