@@ -1,7 +1,7 @@
 //! Tickets: what was sent and is waited for, what was asked, what was queued at ComfyUI. Each is settled once, by key
 //! (rules F3, G11, D6).
 
-use crate::id::{AskId, Backend, CallId, Rid, Seq, SocketId, TabKey, TurnId};
+use crate::id::{AskId, Backend, CallId, Rid, Seq, SocketId, TabKey, TurnId, WorkflowUuid};
 use serde_json::{Map, Value};
 
 /// A tool call that has no answer yet.
@@ -59,6 +59,8 @@ pub struct Sent {
     pub deadline: u64,
     /// How long that was, for the message.
     pub allowed: u64,
+    /// The instance that it was stamped with.
+    pub stamp: Option<WorkflowUuid>,
 }
 
 /// Why a command was sent.
@@ -99,6 +101,8 @@ pub struct Lost {
     pub tab: TabKey,
     /// The command.
     pub cmd: &'static str,
+    /// Whose call it was; `None` once that conversation was cleared.
+    pub backend: Option<Backend>,
 }
 
 /// A question card (rule F3).

@@ -333,7 +333,11 @@ impl Run {
         for row in rows {
             let log = self.seen.rows.entry(row.conversation.clone()).or_default();
             let same = log.iter().position(|one| row.key.is_some() && one.key == row.key);
-            placed.push(Placed { seq: Seq(same.unwrap_or(log.len()) as u64 + 1), duplicate: same.is_some() });
+            placed.push(Placed {
+                seq: Seq(same.unwrap_or(log.len()) as u64 + 1),
+                duplicate: same.is_some(),
+                differs: false,
+            });
             if same.is_none() {
                 log.push(row);
             }

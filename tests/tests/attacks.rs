@@ -69,3 +69,27 @@ async fn a_stop_in_a_turn_is_seen_by_its_panels_and_begins_no_other_turn() {
     assert!(agent.prompt().await.ends_with("it waits"));
     daemon.stop().await;
 }
+
+#[tokio::test]
+async fn s7_an_id_that_another_text_has_is_refused_also_after_a_restart() {
+    let (master, home) = agents(&["one"], "").await;
+    let daemon = home.start().await;
+    let mut tab = daemon.connect().await;
+    tab.hello("tab-1", None, SimpleCanvas::showing("w1")).await;
+    tab.say("m1", "first").await;
+    let mut agent = master.next().await;
+    agent.prompt().await;
+    agent.end().await;
+    tab.until(&json!({"type": "entry", "kind": "turn_end", "outcome": "completed", "mids": ["m1"]})).await;
+    daemon.stop().await;
+    let daemon = home.start().await;
+    let mut tab = daemon.connect().await;
+    tab.hello("tab-1", None, SimpleCanvas::showing("w1")).await;
+    tab.say("m1", "second").await;
+    tab.until(&json!({"type": "nack", "mid": "m1", "code": "mid_taken"})).await;
+    tab.say("m1", "first").await;
+    tab.until(&json!({"type": "ack", "kind": "working", "mid": "m1"})).await;
+    tab.say("m2", "second").await;
+    assert!(master.next().await.prompt().await.ends_with("second"));
+    daemon.stop().await;
+}

@@ -51,9 +51,9 @@ fn rust_tests(workspace: &Workspace, totals: &mut Totals) -> Result<()> {
     let has_nextest = workspace.cargo().args(["nextest", "--version"]).text().is_ok();
     let commands: &[&[&str]] = if has_nextest {
         // Nextest does not run the examples in the documentation.
-        &[&["nextest", "run", "--workspace"], &["test", "--workspace", "--doc"]]
+        &[&["nextest", "run", "--workspace", "--no-fail-fast"], &["test", "--workspace", "--doc"]]
     } else {
-        &[&["test", "--workspace"]]
+        &[&["test", "--workspace", "--no-fail-fast"]]
     };
     let mut counts = Totals::default();
     let outcome = commands

@@ -32,8 +32,10 @@ impl Totals {
     }
 
     fn of_line(line: &str) -> Self {
+        // Indented, it is what nextest quotes of a failed program, whose test it counts itself.
+        let of_program = line.strip_prefix("test result: ");
         let line = line.trim();
-        let counts = if let Some((_, counts)) = line.split_once("test result: ") {
+        let counts = if let Some(counts) = of_program {
             counts.split_once(". ").map_or(counts, |(_, counts)| counts)
         } else if let Some((_, counts)) =
             line.split_once(" run: ").filter(|(before, _)| before.ends_with("tests") || before.ends_with("test"))
@@ -94,7 +96,8 @@ mod tests {
 
     #[test]
     fn nextest_has_one_line() {
-        let output = "     Summary [   1.204s] 12 tests run: 11 passed, 1 failed, 2 skipped\n";
+        let output = "    test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 14 filtered out; finished in 0.43s\n\
+            \x20    Summary [   1.204s] 12 tests run: 11 passed, 1 failed, 2 skipped\n";
         assert_eq!(Totals::read(output).to_string(), "11 passed, 1 failed, 2 skipped");
     }
 

@@ -38,18 +38,27 @@ impl Journal {
         let (orders, mut todo) = mpsc::unbounded_channel::<(u64, Vec<router::NewRow>)>();
         let (done, written) = mpsc::unbounded_channel();
         let (waiting, mut settled) = mpsc::unbounded_channel();
-        let log = self.log.clone();
+        let writer = self.log.clone();
         tokio::spawn(async move {
             while let Some((append, rows)) = todo.recv().await {
-                let pending = log.append(rows.into_iter().map(stored).collect());
-                if waiting.send((append, pending)).is_err() {
+                let rows: Vec<NewRow> = rows.into_iter().map(stored).collect();
+                // What a keyed row says, to tell a repetition from another row under the same key.
+                let said: Vec<_> = rows.iter().map(|row| row.key.is_some().then(|| said(row))).collect();
+                let pending = writer.append(rows);
+                if waiting.send((append, said, pending)).is_err() {
                     return;
                 }
             }
         });
+        let reader = self.clone();
         tokio::spawn(async move {
-            while let Some((append, pending)) = settled.recv().await {
-                let outcome = pending.await.map(|placed| placed.into_iter().map(place).collect());
+            while let Some((append, said, pending)) = settled.recv().await {
+                let outcome = match pending.await {
+                    Ok(placed) => {
+                        Ok(placed.into_iter().zip(said).map(|(placed, said)| reader.place(placed, said)).collect())
+                    }
+                    Err(error) => Err(error),
+                };
                 if done.send((append, outcome)).is_err() {
                     return;
                 }
@@ -77,6 +86,17 @@ impl Journal {
             pending: pending.into_iter().map(|row| Pending { seq: row.seq, kind: row.kind, body: row.body }).collect(),
             taken,
         })
+    }
+
+    fn place(&self, appended: Appended, said: Option<Said>) -> Placed {
+        let seq = appended.seq();
+        let duplicate = matches!(appended, Appended::Duplicate(_));
+        let differs = duplicate
+            && said.is_some_and(|(conversation, text)| {
+                let there = self.log.page(&conversation, Seq(seq.0 - 1), Some(seq), 1);
+                there.is_ok_and(|rows| rows.first().is_some_and(|row| row.body.get("text") != text.as_ref()))
+            });
+        Placed { seq, duplicate, differs }
     }
 
     /// Rows since the last boundary, the newest `most` of the kinds that people read.
@@ -132,8 +152,11 @@ fn stored(row: router::NewRow) -> NewRow {
     }
 }
 
-fn place(appended: Appended) -> Placed {
-    Placed { seq: appended.seq(), duplicate: matches!(appended, Appended::Duplicate(_)) }
+/// Whose row it is, and its text.
+type Said = (ConversationKey, Option<Value>);
+
+fn said(row: &NewRow) -> Said {
+    (row.conversation.clone(), row.body.get("text").cloned())
 }
 
 fn seqs(list: Option<&Value>) -> Vec<Seq> {

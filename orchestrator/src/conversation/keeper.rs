@@ -331,6 +331,8 @@ impl Keeper {
                     order = self.orders.recv() => match order {
                         None => break None,
                         Some(order @ (Order::Retire | Order::Forget(_) | Order::Stop(_))) => {
+                            // Nobody waits for a turn any more.
+                            self.later.retain(|order| !matches!(order, Order::Wake(_)));
                             self.later.push_back(order);
                             break None;
                         }

@@ -1,10 +1,11 @@
 //! New chat, resume, and the start of the daemon (rules B1, B2, S7, T8).
 
 use super::commits::Then;
+use super::conversation::Phase;
 use super::tabs::Tab;
 use super::{Output, Restored, Router};
 use crate::frame::{Ack, Session, TurnState};
-use crate::id::{AgentSessionId, Backend, Seq, SocketId, TabKey};
+use crate::id::{AgentSessionId, Backend, MessageId, Seq, SocketId, TabKey, TurnId};
 use crate::ledger::{Asker, Purpose, Run};
 use crate::refusal::Refusal;
 use crate::turn::{Item, Origin, Source};
@@ -16,6 +17,18 @@ pub(super) struct Boundary {
     socket: SocketId,
     session: Option<AgentSessionId>,
     settles: Vec<Seq>,
+    cut: Option<Cut>,
+}
+
+/// A turn that a boundary cut off.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Cut {
+    turn: TurnId,
+    mids: Vec<MessageId>,
+    /// Its end is in the log, or on the way there.
+    ended: bool,
+    /// Panels were told that it works.
+    shown: bool,
 }
 
 impl Router {
@@ -28,7 +41,12 @@ impl Router {
         }
         let one = self.conversation(&backend);
         let turn = one.turn.take();
-        let running = turn.is_some();
+        let cut = turn.as_ref().filter(|turn| turn.phase != Phase::Waking).map(|turn| Cut {
+            turn: turn.id,
+            mids: turn.batch.iter().filter_map(|item| item.mid.clone()).collect(),
+            ended: turn.phase == Phase::Ending,
+            shown: turn.phase != Phase::Recording,
+        });
         let mut settles: Vec<Seq> = turn.into_iter().flat_map(|turn| turn.batch).map(|item| item.seq).collect();
         settles.extend(one.queue.drain(..).map(|item| item.seq));
         one.forget_target();
@@ -46,11 +64,7 @@ impl Router {
         self.close_asks(|ask| ask.backend == backend);
         settles.extend(self.runs.values().filter(|run| run.backend == backend).filter_map(|run| run.seq));
         self.runs.retain(|_, run| run.backend != backend);
-        if running {
-            let members = self.members(&backend);
-            self.send(members, crate::frame::Turn { state: TurnState::Done });
-        }
-        self.boundaries.insert(backend.clone(), Boundary { socket, session: session.clone(), settles });
+        self.boundaries.insert(backend.clone(), Boundary { socket, session: session.clone(), settles, cut });
         self.push(Output::Forget { backend, session });
     }
 
@@ -72,7 +86,7 @@ impl Router {
                 // Whoever asked is answered, too (rule G1).
                 self.retarget_failed(&sent, Refusal::Superseded, now);
             }
-            self.lost.push_back((rid, crate::ledger::Lost { tab: sent.tab, cmd: sent.cmd }));
+            self.lost.push_back((rid, crate::ledger::Lost { tab: sent.tab, cmd: sent.cmd, backend: None }));
         }
         for call in calls {
             self.answer(call, Err(Refusal::ConversationClosed));
@@ -89,14 +103,30 @@ impl Router {
             ),
             None => (Ack::new(true, "new_session").with("durable_cleared", durable), json!({"reason": "new_session"})),
         };
+        let mut rows = Vec::new();
+        if let Some(cut) = boundary.cut.filter(|cut| !cut.ended) {
+            let body = json!({"turn": cut.turn, "outcome": "interrupted", "mids": cut.mids});
+            rows.push(self.row(backend, "turn_end", body, now));
+        }
         let mut row = self.row(backend, "boundary", reason, now);
         row.settles.clone_from(&boundary.settles);
         row.settles.append(&mut self.conversation(backend).owed);
-        self.commit(backend, vec![row], Then::Boundary { socket: boundary.socket, ack });
+        rows.push(row);
+        self.commit(backend, rows, Then::Boundary { socket: boundary.socket, ack });
+    }
+
+    /// The agent that was cut off says nothing any more: panels are told that its turn is over, after all that it said.
+    pub(super) fn boundary_over(&mut self, backend: &Backend) -> Option<AgentSessionId> {
+        let boundary = self.boundaries.remove(backend)?;
+        if boundary.cut.is_some_and(|cut| cut.shown) {
+            let members = self.members(backend);
+            self.send(members, crate::frame::Turn { state: TurnState::Done });
+        }
+        boundary.session
     }
 
     pub(super) fn boundary_done(&mut self, backend: &Backend, socket: SocketId, ack: Ack) {
-        let session = self.boundaries.remove(backend).and_then(|boundary| boundary.session);
+        let session = self.boundary_over(backend);
         let members = self.members(backend);
         self.send(members, Session { session_id: session });
         if self.sockets.contains_key(&socket) {

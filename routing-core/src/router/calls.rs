@@ -244,12 +244,12 @@ impl Router {
             rid: rid.clone(),
             cmd: spec.cmd.to_owned(),
             timeout_ms: allowed,
-            workflow_uuid: stamp,
+            workflow_uuid: stamp.clone(),
             workflow_path,
             retry_of,
             args,
         };
-        let sent = Sent { purpose, tab: tab.clone(), socket, cmd: spec.cmd, deadline: now + allowed, allowed };
+        let sent = Sent { purpose, tab: tab.clone(), socket, cmd: spec.cmd, deadline: now + allowed, allowed, stamp };
         self.sent.insert(rid.clone(), sent);
         self.push(Output::Send { sockets: vec![socket], frame: crate::frame::FromDaemon::Command(frame) });
         Some(rid)

@@ -1,6 +1,7 @@
 //! What is written to the log, and what follows once it is on disk. Nothing is acknowledged or shown as committed before.
 
 use super::conversation::Phase;
+use super::messages::MID_TAKEN;
 use super::{NewRow, Output, Placed, Router, row_frame};
 use crate::frame::{Ack, Say, TurnAnchor, TurnState};
 use crate::id::{Backend, PromptId, Seq, SocketId, TurnId};
@@ -24,8 +25,8 @@ pub(super) struct Commit {
 pub(super) enum Then {
     /// A message of the person: acknowledge and queue it.
     Accept {
-        /// Who gets the acknowledgement.
-        socket: SocketId,
+        /// Who gets the acknowledgement: every socket that sent it meanwhile.
+        sockets: Vec<SocketId>,
         /// The message; `seq` is filled in.
         item: Item,
         /// It was taken back while it was being written.
@@ -99,7 +100,7 @@ impl Router {
         }
         let Some(last) = placed.last().copied() else { return };
         match commit.then {
-            Then::Accept { socket, item, cancelled } => self.accepted(&backend, socket, item, cancelled, last, now),
+            Then::Accept { sockets, item, cancelled } => self.accepted(&backend, sockets, item, cancelled, last, now),
             Then::Inject { mut item, dropped } => {
                 if last.duplicate {
                     return;
@@ -130,15 +131,28 @@ impl Router {
         }
     }
 
-    fn accepted(&mut self, backend: &Backend, socket: SocketId, mut item: Item, cancelled: bool, at: Placed, now: u64) {
+    fn accepted(
+        &mut self,
+        backend: &Backend,
+        mut sockets: Vec<SocketId>,
+        mut item: Item,
+        cancelled: bool,
+        at: Placed,
+        now: u64,
+    ) {
+        sockets.retain(|socket| self.sockets.contains_key(socket));
+        if at.differs {
+            for socket in sockets {
+                self.nack_about(socket, item.mid.clone(), None, "mid_taken", MID_TAKEN);
+            }
+            return;
+        }
         let ack = Ack::new(true, "working");
         let ack = match &item.mid {
             Some(mid) => ack.mid(mid),
             None => ack,
         };
-        if self.sockets.contains_key(&socket) {
-            self.to(socket, ack);
-        }
+        self.send(sockets, ack);
         if at.duplicate {
             return;
         }
@@ -157,9 +171,10 @@ impl Router {
         let owed: Vec<Seq> = commit.rows.into_iter().flat_map(|row| row.settles).collect();
         self.conversation(&backend).owed.extend(owed);
         match commit.then {
-            Then::Accept { socket, item, .. } => {
-                if self.sockets.contains_key(&socket) {
-                    self.nack_about(socket, item.mid, None, code, message);
+            Then::Accept { mut sockets, item, .. } => {
+                sockets.retain(|socket| self.sockets.contains_key(socket));
+                for socket in sockets {
+                    self.nack_about(socket, item.mid.clone(), None, code, message);
                 }
             }
             Then::Inject { .. } | Then::Show => self.warn(&backend, message),
@@ -183,7 +198,7 @@ impl Router {
             }
             Then::Boundary { socket, ack } => {
                 let ack = Ack { ok: false, ..ack }.message(message);
-                self.boundaries.remove(&backend);
+                self.boundary_over(&backend);
                 if self.sockets.contains_key(&socket) {
                     self.to(socket, ack);
                 }

@@ -156,9 +156,10 @@ impl Conversation {
         self.armed = false;
     }
 
-    pub(super) fn holds(&self, mid: &MessageId) -> bool {
-        let in_batch = self.turn.iter().flat_map(|turn| &turn.batch).any(|item| item.mid.as_ref() == Some(mid));
-        in_batch || self.queue.iter().any(|item| item.mid.as_ref() == Some(mid))
+    /// A message that waits or is being answered.
+    pub(super) fn held(&self, mid: &MessageId) -> Option<&Item> {
+        let in_batch = self.turn.iter().flat_map(|turn| &turn.batch);
+        in_batch.chain(&self.queue).find(|item| item.mid.as_ref() == Some(mid))
     }
 
     pub(super) fn refers_to(&self, tab: &TabKey) -> bool {

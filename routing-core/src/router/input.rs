@@ -128,6 +128,8 @@ pub struct Placed {
     pub seq: Seq,
     /// A row with its key was there already: nothing was written (rule D6).
     pub duplicate: bool,
+    /// That row says something else: the key was not free.
+    pub differs: bool,
 }
 
 /// What the log holds of a conversation at the start.

@@ -9,6 +9,9 @@ use crate::id::{Backend, MessageId, Seq, SocketId, TabKey};
 use crate::turn::{Item, Origin, Source, take_batch};
 use serde_json::{Map, Value, json};
 
+/// Why a message is not taken for the one that has its id.
+pub(super) const MID_TAKEN: &str =
+    "Another message has this `mid` and says something else. Send this one under a fresh `mid`.";
 /// Why nothing more is taken.
 pub(super) const BACKLOG_FULL: &str =
     "Too many messages are waiting in this conversation. Wait until some are answered.";
@@ -31,13 +34,26 @@ impl Router {
         if message.text.trim().is_empty() && attachments.is_empty() {
             return self.nack_about(socket, Some(mid), None, "empty", "The message has no text.");
         }
-        if self.conversation(&backend).holds(&mid) {
+        let said = for_agent(&message.text, &Value::Object(attachments.clone()));
+        if let Some(item) = self.conversation(&backend).held(&mid) {
+            if item.text != said {
+                return self.nack_about(socket, Some(mid), None, "mid_taken", MID_TAKEN);
+            }
             return self.to(socket, Ack::new(true, "working").mid(&mid));
         }
-        let writing = self.commits.values().any(
-            |commit| matches!(&commit.then, Then::Accept { item, .. } if commit.backend == backend && item.mid.as_ref() == Some(&mid)),
-        );
-        if writing {
+        let writing = self.commits.values_mut().filter(|commit| commit.backend == backend).find_map(|commit| {
+            match &mut commit.then {
+                Then::Accept { sockets, item, .. } if item.mid.as_ref() == Some(&mid) => Some((sockets, item)),
+                _ => None,
+            }
+        });
+        if let Some((sockets, item)) = writing {
+            if item.text != said {
+                return self.nack_about(socket, Some(mid), None, "mid_taken", MID_TAKEN);
+            }
+            if !sockets.contains(&socket) {
+                sockets.push(socket);
+            }
             return;
         }
         if self.backlog_is_full(&backend) {
@@ -59,12 +75,12 @@ impl Router {
         let item = Item {
             seq: Seq::default(),
             mid: Some(mid),
-            text: for_agent(&message.text, &row.body),
+            text: said,
             context: message.context,
             source: Source::Person { origin },
             requeued: false,
         };
-        self.commit(&backend, vec![row], Then::Accept { socket, item, cancelled: false });
+        self.commit(&backend, vec![row], Then::Accept { sockets: vec![socket], item, cancelled: false });
     }
 
     /// Whether no more may wait. What is being written counts: a burst is faster than the disk.

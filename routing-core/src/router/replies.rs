@@ -31,8 +31,13 @@ impl Router {
                 if let Some(ask) = late_answer {
                     return self.late_answer(socket, &tab, &ask, reply, now);
                 }
-                let known = rid.as_ref().is_some_and(|rid| self.lost.iter().any(|(lost, _)| lost == rid));
-                if !known {
+                let lost = self.lost.iter().find(|(lost, _)| Some(lost) == rid.as_ref()).map(|(_, lost)| lost.clone());
+                if let Some(lost) = lost {
+                    // Too late for the call; a run that was queued is ours all the same (rule F3).
+                    if let (true, "graph_run", Some(backend)) = (reply.ok && lost.tab == tab, lost.cmd, lost.backend) {
+                        self.run_queued(&backend, &tab, reply.result.as_ref(), now);
+                    }
+                } else {
                     self.nack_about(socket, None, rid, "unknown_rid", "No command of that name is waiting.");
                 }
             }
@@ -56,7 +61,7 @@ impl Router {
                 }
                 self.retarget_answered(sent, &reply, identity.ok().flatten(), now);
             }
-            Purpose::Call(call) => self.call_answered(*call, rid, sent, reply, identity, now),
+            Purpose::Call(call) => self.call_answered(*call, sent, reply, identity, now),
         }
     }
 
@@ -105,7 +110,6 @@ impl Router {
     fn call_answered(
         &mut self,
         call: CallId,
-        rid: &Rid,
         sent: &Sent,
         reply: Reply,
         identity: Result<Option<WorkflowIdentity>, Refusal>,
@@ -135,7 +139,13 @@ impl Router {
         }
         let Some((backend, turn)) = self.calls.get(&call).map(|call| (call.backend.clone(), call.turn)) else { return };
         let owned = self.tabs.get(&sent.tab).is_some_and(|tab| tab.backend == backend);
-        let moves = spec.moves_target && owned && self.conversation(&backend).may_move(turn);
+        let named = self.calls.get(&call).is_some_and(|call| call.args.contains_key("name"));
+        let same = identity.as_ref().is_some_and(|identity| Some(&identity.uuid) == sent.stamp.as_ref());
+        // It ran on its own workflow, which it does not replace (a plain save keeps the instance): another one in front
+        // is the person's own switch, and the target stays (rule T12).
+        let keeps_instance = if spec.moves_target { !named } else { !spec.reports_identity };
+        let strayed = spec.is_fenced(false) && keeps_instance && !same;
+        let moves = spec.moves_target && !strayed && owned && self.conversation(&backend).may_move(turn);
         if let (Some(identity), true) = (&identity, moves) {
             self.conversation(&backend).retarget(sent.tab.clone(), Some(identity.uuid.clone()));
         }
@@ -143,14 +153,15 @@ impl Router {
             self.run_queued(&backend, &sent.tab, reply.result.as_ref(), now);
         }
         let mut result = reply.result.unwrap_or_else(|| json!({}));
-        if let (Some(identity), Some(map), true) = (&identity, result.as_object_mut(), spec.reports_identity) {
-            map.insert(
-                "workflow".to_owned(),
-                json!({"handle": identity.handle, "title": identity.title, "uuid": identity.uuid}),
-            );
-            map.insert("tab".to_owned(), json!(sent.tab));
+        if let (Some(identity), Some(map)) = (&identity, result.as_object_mut()) {
+            let front = json!({"handle": identity.handle, "title": identity.title, "uuid": identity.uuid});
+            if strayed {
+                map.insert("in_front_now".to_owned(), front);
+            } else if spec.reports_identity {
+                map.insert("workflow".to_owned(), front);
+                map.insert("tab".to_owned(), json!(sent.tab));
+            }
         }
-        let _ = rid;
         self.answer(call, Ok(result));
     }
 
@@ -206,7 +217,8 @@ impl Router {
                 if read {
                     return self.answer(call, Err(Refusal::NoReply { after_ms: sent.allowed }));
                 }
-                self.lost.push_back((rid.clone(), Lost { tab: sent.tab, cmd: sent.cmd }));
+                let backend = self.calls.get(&call).map(|call| call.backend.clone());
+                self.lost.push_back((rid.clone(), Lost { tab: sent.tab, cmd: sent.cmd, backend }));
                 if self.lost.len() > REMEMBERED {
                     self.lost.pop_front();
                 }

@@ -10,6 +10,10 @@ use crate::id::{Backend, MessageId, Rid, Seq, SocketId, TabIdentity, TabKey};
 use crate::path::Route;
 use serde_json::{Map, json};
 
+/// Most bytes of a name that is kept for a tab.
+const MOST_ID: usize = 1_024;
+/// Most characters of a title that is kept.
+const MOST_TITLE: usize = 300;
 /// Another connection of the same browser tab took over.
 const TAKEN_OVER: u16 = 4001;
 /// One tab cannot be with and without a canvas.
@@ -74,7 +78,7 @@ impl Router {
             PanelFrame::Hello(hello) => self.hello(socket, *hello, now),
             PanelFrame::Title(frame) => {
                 if let Some(tab) = self.tabs.get_mut(&tab) {
-                    tab.title = frame.title;
+                    tab.title = frame.title.chars().take(MOST_TITLE).collect();
                 }
             }
             PanelFrame::UserMessage(message) => self.user_message(socket, &tab, message, now),
@@ -108,11 +112,17 @@ impl Router {
             return self.nack(socket, "no_tab_id", "A hello names its browser tab in `tab_id`.");
         };
         let modern = hello.protocol.is_some();
+        if is_too_long(&hello) {
+            let words = format!("Ids, handles and canvas names have {MOST_ID} bytes at most.");
+            return self.nack(socket, "too_long", words);
+        }
         if Route::parse(&route) == Route::Probe {
             return self.answer_probe(socket, &hello);
         }
         let identity = match (&hello.tab_session_id, modern) {
-            (Some(session), _) => Some(TabIdentity::new(session.clone())),
+            (Some(session), true) => Some(TabIdentity::new(session.clone())),
+            // A name space of its own: no legacy panel passes for a tab of ours.
+            (Some(session), false) => Some(TabIdentity::new(format!("legacy:{session}"))),
             (None, true) => Some(TabIdentity::new(route.clone())),
             (None, false) => None,
         };
@@ -226,12 +236,15 @@ impl Router {
 
     /// Takes over what the hello says of the tab. Returns whether its conversation changed.
     fn apply_hello(&mut self, key: &TabKey, hello: &Hello, route: &str, modern: bool) -> bool {
-        let workflow = hello.workflow.clone().or_else(|| legacy_workflow(hello, route));
+        let mut workflow = hello.workflow.clone().or_else(|| legacy_workflow(hello, route));
+        if let Some(workflow) = &mut workflow {
+            workflow.title = workflow.title.chars().take(MOST_TITLE).collect();
+        }
         let wanted = hello.backend.as_deref().map(|name| self.config.backend(name));
         let Some(tab) = self.tabs.get_mut(key) else { return false };
         let before = tab.workflow.clone();
         if let Some(title) = hello.title.clone().or_else(|| workflow.as_ref().map(|one| one.title.clone())) {
-            tab.title = title;
+            tab.title = title.chars().take(MOST_TITLE).collect();
         }
         tab.workflow.clone_from(&workflow);
         tab.fences = modern || hello.enforces_workflow_stamp_at_write == Some(true);
@@ -450,4 +463,19 @@ fn legacy_workflow(hello: &Hello, route: &str) -> Option<WorkflowIdentity> {
         Route::Probe => return None,
     };
     Some(WorkflowIdentity { uuid, path, handle, title, canvas: None })
+}
+
+/// Whether a hello brings a name that is too long to be kept.
+fn is_too_long(hello: &Hello) -> bool {
+    let workflow = hello.workflow.as_ref();
+    let names = [
+        hello.tab_id.as_deref(),
+        hello.tab_session_id.as_deref(),
+        hello.workflow_uuid.as_ref().map(|uuid| uuid.as_str()),
+        workflow.map(|workflow| workflow.uuid.as_str()),
+        workflow.map(|workflow| workflow.handle.as_str()),
+        workflow.and_then(|workflow| workflow.path.as_ref()).map(|path| path.as_str()),
+        workflow.and_then(|workflow| workflow.canvas.as_ref()).map(|canvas| canvas.as_str()),
+    ];
+    names.into_iter().flatten().any(|name| name.len() > MOST_ID)
 }

@@ -71,12 +71,14 @@ impl Bench {
         let mut placed = Vec::new();
         for row in rows {
             let log = self.rows.entry(row.conversation.clone()).or_default();
+            let text = row.body["text"].clone();
             let same = log.iter().position(|one| row.key.is_some() && one.key == row.key);
             let seq = Seq(same.map_or(log.len(), |at| at) as u64 + 1);
             if same.is_none() {
                 log.push(row);
             }
-            placed.push(Placed { seq, duplicate: same.is_some() });
+            let differs = same.is_some_and(|at| log[at].body["text"] != text);
+            placed.push(Placed { seq, duplicate: same.is_some(), differs });
         }
         Input::Appended { append, placed }
     }

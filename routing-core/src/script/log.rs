@@ -30,14 +30,15 @@ impl Log {
         let rows = self.rows.entry(new.conversation.clone()).or_default();
         let same = new.key.as_ref().and_then(|key| rows.iter().find(|row| row.new.key.as_ref() == Some(key)));
         if let Some(row) = same {
-            return Placed { seq: row.seq, duplicate: true };
+            let differs = row.new.body.get("text") != new.body.get("text");
+            return Placed { seq: row.seq, duplicate: true, differs };
         }
         let seq = Seq(rows.len() as u64 + 1);
         for row in rows.iter_mut().filter(|row| new.settles.contains(&row.seq)) {
             row.settled = true;
         }
         rows.push(Row { seq, new, settled: false });
-        Placed { seq, duplicate: false }
+        Placed { seq, duplicate: false, differs: false }
     }
 
     /// The rows from after one place up to another, as frames.

@@ -104,6 +104,10 @@ pub struct Agent {
     pub(super) doing: Doing,
     /// It was told to stop.
     pub(super) stop: bool,
+    /// The turn that it is made ready for was stopped already.
+    pub(super) given_up: bool,
+    /// The turn that it is to be ready for next: one that was woken when the one before it was given up.
+    pub(super) later: Option<TurnId>,
     /// What the running turn is for, from the messages in its prompt and its own re-targets.
     pub(super) aim: Option<Aim>,
     /// The same of the last turn.
@@ -195,15 +199,22 @@ impl World {
         }
     }
 
+    /// The turn that the agent was made ready for. What it does now: that, or being made ready for the next one.
+    fn woken(&mut self, backend: usize, then: Doing) -> Option<TurnId> {
+        let agent = &mut self.agents[backend];
+        let Doing::Waking(turn) = agent.doing else { return None };
+        agent.given_up = false;
+        agent.doing = agent.later.take().map_or(then, Doing::Waking);
+        Some(turn)
+    }
+
     pub(super) fn ready(&mut self, backend: usize) {
-        let Doing::Waking(turn) = self.agents[backend].doing else { return };
-        self.agents[backend].doing = Doing::Idle;
+        let Some(turn) = self.woken(backend, Doing::Idle) else { return };
         self.input(Input::AgentReady { backend: name(backend), turn });
     }
 
     pub(super) fn fails(&mut self, backend: usize) {
-        let Doing::Waking(turn) = self.agents[backend].doing else { return };
-        self.agents[backend].doing = Doing::Off;
+        let Some(turn) = self.woken(backend, Doing::Off) else { return };
         let (code, message) = ("not_found".to_owned(), "no such program".to_owned());
         self.input(Input::AgentFailed { backend: name(backend), turn, code, message });
     }

@@ -4,7 +4,7 @@ use super::agent::{Call, Doing, Kind};
 use super::world::{Aim, BACKENDS, Stands, World, number};
 use routing_core::command::{self, Effect};
 use routing_core::frame::{CommandFrame, DaemonFrame, FromDaemon};
-use routing_core::id::{Backend, CallId, ConversationKey, SocketId};
+use routing_core::id::{Backend, CallId, ConversationKey, SocketId, TurnId};
 use routing_core::refusal::Refusal;
 use routing_core::router::{Input, NewRow, Output, Placed};
 use serde_json::Value;
@@ -196,7 +196,7 @@ impl World {
                 message.stands = Stands::Settled;
             }
         }
-        Placed { seq, duplicate: false }
+        Placed { seq, duplicate: false, differs: false }
     }
 
     fn tab_of(&self, socket: SocketId) -> Option<usize> {
@@ -260,11 +260,15 @@ impl World {
             }
             Output::Append { append, rows } => self.append(append, rows),
             Output::Wake { backend, turn } => {
-                let one = number(&backend);
-                if matches!(self.agents[one].doing, Doing::Waking(_) | Doing::Turn(_)) || self.agents[one].clearing {
-                    self.breaks(Invariant::Once, format!("{backend} woken while {:?}", self.agents[one].doing));
+                let agent = &mut self.agents[number(&backend)];
+                match agent.doing {
+                    Doing::Off | Doing::Idle if !agent.clearing => agent.doing = Doing::Waking(turn),
+                    Doing::Waking(_) if agent.given_up => {
+                        agent.given_up = false;
+                        agent.later = Some(turn);
+                    }
+                    doing => self.breaks(Invariant::Once, format!("{backend} woken while {doing:?}")),
                 }
-                self.agents[one].doing = Doing::Waking(turn);
             }
             Output::Prompt { backend, turn, text } => self.prompted(number(&backend), turn, &text),
             Output::Interrupt { backend } => self.agents[number(&backend)].stop = true,
@@ -283,6 +287,13 @@ impl World {
     }
 
     fn append(&mut self, append: u64, rows: Vec<NewRow>) {
+        for row in rows.iter().filter(|row| row.kind == "turn_end") {
+            let agent = &mut self.agents[number(&row.conversation.backend())];
+            let of = |turn: &TurnId| row.body["turn"] == serde_json::json!(turn);
+            if matches!(&agent.doing, Doing::Waking(turn) if of(turn)) || agent.later.as_ref().is_some_and(of) {
+                agent.given_up = true;
+            }
+        }
         for row in rows.iter().filter(|row| row.kind == "turn_end" && row.body["outcome"] == "put_back") {
             let backend = number(&row.conversation.backend());
             self.saw(Sight::PutBack);

@@ -89,3 +89,156 @@ fn what_comes_before_the_hello_is_refused_by_its_own_name() {
     let nacks = bench.of_type(1, "nack");
     assert_eq!((&nacks[0]["mid"], &nacks[1]["rid"]), (&json!("m1"), &json!("r1")));
 }
+
+#[test]
+fn s7_an_id_that_another_text_has_is_refused_at_every_stage() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.join(2, "tab-2", "w2");
+    let other = json!({"type": "user_message", "mid": "m1", "text": "something else"});
+    bench.slow_log = true;
+    bench.say(1, "m1");
+    bench.frame(2, &other);
+    bench.say(2, "m1");
+    assert_eq!(bench.nacks(2), ["mid_taken"], "while it is being written");
+    bench.catch_up();
+    let working = |socket: u64| bench.of_type(socket, "ack").iter().filter(|ack| ack["kind"] == "working").count();
+    assert_eq!((working(1), working(2)), (1, 1), "who repeats it is acknowledged like who said it");
+    bench.frame(2, &other);
+    assert_eq!(bench.nacks(2).len(), 2, "while it waits");
+    bench.ready("claude");
+    bench.frame(2, &other);
+    assert_eq!(bench.nacks(2).len(), 3, "while it is being answered");
+    bench.end("claude");
+    bench.frame(2, &other);
+    assert_eq!(bench.nacks(2).len(), 4, "when only the log has it");
+    bench.say(2, "m1");
+    assert_eq!(bench.nacks(2).len(), 4, "its own repetition is not refused");
+    assert_eq!(bench.prompts().len(), 1);
+}
+
+#[test]
+fn b1_a_cut_turn_ends_in_the_log_and_panels_hear_it_last() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.begin(1, "m1");
+    bench.frame(1, &json!({"type": "new_session"}));
+    bench.tell(Input::Agent {
+        backend: "claude".into(),
+        event: AgentEvent::Text { id: "1".to_owned(), text: "last words".to_owned() },
+    });
+    let done = |bench: &Bench| bench.of_type(1, "turn").iter().filter(|turn| turn["state"] == "done").count();
+    assert_eq!(done(&bench), 0, "it may still speak");
+    bench.tell(Input::Forgotten { backend: "claude".into(), durable: true });
+    let frames = bench.frames(1);
+    let last = |kind: &str| frames.iter().rposition(|frame| frame["type"] == kind);
+    assert_eq!(done(&bench), 1);
+    assert!(last("entry") < last("turn"), "no entry follows the end");
+    assert_eq!(bench.kinds("claude"), ["user", "turn_start", "say", "turn_end", "boundary"]);
+    assert!(bench.unsettled("claude").is_empty());
+}
+
+#[test]
+fn b1_a_turn_that_nobody_saw_begin_is_not_said_to_end() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.say(1, "m1");
+    bench.frame(1, &json!({"type": "new_session"}));
+    bench.tell(Input::Forgotten { backend: "claude".into(), durable: true });
+    assert!(bench.of_type(1, "turn").is_empty());
+    assert_eq!(bench.kinds("claude"), ["user", "boundary"]);
+}
+
+#[test]
+fn f3_a_run_that_answers_too_late_has_its_ticket() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.begin(1, "m1");
+    let call = bench.call("run", json!({}));
+    let rid = bench.command(1)["rid"].clone();
+    bench.wait(10 * 60_000);
+    assert_eq!(bench.refusal(call).code(), "unknown_outcome");
+    bench.frame(1, &json!({"rid": rid, "ok": true, "result": {"prompt_id": "p1"}, "workflow": workflow("w1")}));
+    bench.end("claude");
+    bench.frame(1, &json!({"type": "agent_event", "kind": "executed", "prompt_id": "p1"}));
+    bench.ready("claude");
+    assert_eq!(bench.prompts().len(), 2, "its end is reported");
+}
+
+#[test]
+fn b1_a_run_of_a_cleared_conversation_has_none() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.begin(1, "m1");
+    bench.call("run", json!({}));
+    let rid = bench.command(1)["rid"].clone();
+    bench.frame(1, &json!({"type": "new_session"}));
+    bench.tell(Input::Forgotten { backend: "claude".into(), durable: true });
+    bench.frame(1, &json!({"rid": rid, "ok": true, "result": {"prompt_id": "p1"}, "workflow": workflow("w1")}));
+    assert!(!bench.kinds("claude").contains(&"run"));
+}
+
+#[test]
+fn t12_a_plain_save_does_not_follow_the_person_to_another_workflow() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.begin(1, "m1");
+    let save = bench.call("save_workflow", json!({}));
+    bench.reply(1, json!({"saved": true}), Some("w2"));
+    assert_eq!(bench.ok(save)["in_front_now"]["title"], "title of w2");
+    let next = bench.widget();
+    assert_eq!(bench.refusal(next).code(), "workflow_instance_mismatch");
+}
+
+#[test]
+fn t12_a_save_under_a_name_moves_the_target() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.begin(1, "m1");
+    let save = bench.call("save_workflow", json!({"name": "w2"}));
+    bench.reply(1, json!({"saved": true}), Some("w2"));
+    assert!(bench.ok(save).get("in_front_now").is_none());
+    let next = bench.widget();
+    assert_eq!(bench.answer(next), None, "it goes out");
+    assert_eq!(bench.command(1)["workflow_uuid"], "w2");
+}
+
+#[test]
+fn g5_a_write_says_when_the_person_has_moved_on() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.begin(1, "m1");
+    let write = bench.widget();
+    bench.reply(1, json!({"value": 1}), Some("w2"));
+    assert_eq!(bench.ok(write)["in_front_now"]["title"], "title of w2");
+    let write = bench.widget();
+    assert_eq!(bench.refusal(write).code(), "workflow_instance_mismatch");
+}
+
+#[test]
+fn names_without_end_are_not_kept() {
+    let mut bench = Bench::new();
+    bench.open(1);
+    bench.hello(1, &"x".repeat(1_025), "w1", &json!({}));
+    assert_eq!(bench.nacks(1), ["too_long"]);
+    bench.hello(1, "tab-1", &"w".repeat(1_025), &json!({}));
+    assert_eq!(bench.nacks(1).len(), 2);
+    bench.hello(1, "tab-1", "w1", &json!({"title": "t".repeat(5_000)}));
+    assert_eq!(bench.of_type(1, "welcome").len(), 1);
+    bench.begin(1, "m1");
+    let note = bench.prompts()[0];
+    assert!(note.len() < 1_000, "{} bytes", note.len());
+}
+
+#[test]
+fn a_legacy_panel_does_not_pass_for_a_tab_of_ours() {
+    let mut bench = Bench::new();
+    bench.open(1);
+    bench.hello(1, "tab-1", "w1", &json!({"tab_session_id": "s1"}));
+    bench.open(2);
+    bench.frame(2, &json!({"type": "hello", "tab_id": "wf:workflows/w2.json", "tab_session_id": "s1"}));
+    assert_eq!(bench.count(|output| matches!(output, Output::Close { .. })), 0, "nobody is taken over");
+    bench.begin(1, "m1");
+    bench.widget();
+    assert_eq!((bench.commands(1).len(), bench.commands(2).len()), (1, 0));
+}

@@ -104,7 +104,7 @@ impl Stage {
                     .iter()
                     .map(|_| {
                         self.seq += 1;
-                        Placed { seq: Seq(self.seq), duplicate: false }
+                        Placed { seq: Seq(self.seq), duplicate: false, differs: false }
                     })
                     .collect();
                 self.input(Input::Appended { append: *append, placed });
