@@ -10,6 +10,7 @@ mod events;
 mod input;
 mod messages;
 mod output;
+mod questions;
 mod replies;
 mod sockets;
 mod tabs;

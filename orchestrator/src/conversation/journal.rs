@@ -107,7 +107,9 @@ impl Journal {
             let page = self.log.page(conversation, after, None, PAGE)?;
             let Some(last) = page.last() else { break };
             after = last.seq;
-            for row in page.into_iter().filter(|row| ["user", "say", "event"].contains(&row.kind.as_str())) {
+            for row in
+                page.into_iter().filter(|row| ["user", "say", "event", "ask", "answer"].contains(&row.kind.as_str()))
+            {
                 kept.push_back(row);
                 if kept.len() > most {
                     kept.pop_front();

@@ -57,11 +57,16 @@ impl Router {
                 Then::Accept { cancelled: dropped, .. }
                 | Then::Inject { dropped, .. }
                 | Then::Ticket { dropped, .. } => *dropped = true,
-                Then::Show | Then::Begin(_) | Then::End { .. } | Then::Boundary { .. } => {}
+                Then::Question(_)
+                | Then::Answered { .. }
+                | Then::Show
+                | Then::Begin(_)
+                | Then::End { .. }
+                | Then::Boundary { .. } => {}
             }
         }
         self.close_calls(&backend, now);
-        self.close_asks(|ask| ask.backend == backend);
+        settles.extend(self.close_asks(|ask| ask.backend == backend).into_iter().map(|(_, seq)| seq));
         settles.extend(self.runs.values().filter(|run| run.backend == backend).filter_map(|run| run.seq));
         self.runs.retain(|_, run| run.backend != backend);
         self.boundaries.insert(backend.clone(), Boundary { socket, session: session.clone(), settles, cut });
@@ -151,6 +156,10 @@ impl Router {
             let run = Run { backend: backend.clone(), tab, title, seq: Some(ticket.seq) };
             self.runs.insert(text("prompt_id").into(), run);
         }
+        let (questions, waiting): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|row| row.kind == "ask");
+        for question in &questions {
+            self.restore_question(backend, question);
+        }
         let items: Vec<Item> = waiting.iter().map(|row| item(row.seq, &row.kind, &row.body)).collect();
         for item in &items {
             if let Source::Person { origin: Some(origin) } = &item.source {
@@ -173,7 +182,7 @@ impl Router {
     }
 
     /// The tab of a stored message, known again by what it says of itself when it comes back.
-    fn remember_tab(&mut self, origin: &Origin) {
+    pub(super) fn remember_tab(&mut self, origin: &Origin) {
         let number = origin.tab.as_str().trim_start_matches('t').parse().unwrap_or(0);
         self.counters.tabs = self.counters.tabs.max(number);
         let known = origin.identity.as_ref().is_some_and(|identity| self.tab_by_identity(identity).is_some());

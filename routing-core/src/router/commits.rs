@@ -4,7 +4,7 @@ use super::conversation::Phase;
 use super::messages::MID_TAKEN;
 use super::{NewRow, Output, Placed, Router, row_frame};
 use crate::frame::{Ack, Say, TurnAnchor, TurnState};
-use crate::id::{Backend, PromptId, Seq, SocketId, TurnId};
+use crate::id::{AskId, Backend, CallId, PromptId, Seq, SocketId, TurnId};
 use crate::ledger::Run;
 use crate::turn::Item;
 use serde_json::Value;
@@ -47,6 +47,15 @@ pub(super) enum Then {
         run: Run,
         /// Its conversation was cleared while it was being written (rule B1).
         dropped: bool,
+    },
+    /// A question: show its card (rule F3).
+    Question(AskId),
+    /// The answer to a question: give it to the call that waits.
+    Answered {
+        /// Which call.
+        call: CallId,
+        /// Its result.
+        result: Value,
     },
     /// Only show it.
     Show,
@@ -121,6 +130,8 @@ impl Router {
                 }
                 self.run_ticket(&id, Run { seq: Some(last.seq), ..run }, now);
             }
+            Then::Question(id) => self.question_written(&backend, &id, Some(last.seq), now),
+            Then::Answered { call, result } => self.answer_call(call, result),
             Then::Show => {}
             Then::Begin(turn) => self.begin(&backend, turn, now),
             Then::End { turn, anchor } => self.ended(&backend, turn, anchor),
@@ -128,6 +139,13 @@ impl Router {
                 self.conversation(&backend).start = last.seq;
                 self.boundary_done(&backend, socket, ack);
             }
+        }
+    }
+
+    /// A boundary may have answered it meanwhile.
+    fn answer_call(&mut self, call: CallId, result: Value) {
+        if self.calls.contains_key(&call) {
+            self.answer(call, Ok(result));
         }
     }
 
@@ -182,6 +200,14 @@ impl Router {
             Then::Ticket { id, run, dropped: false } => {
                 self.warn(&backend, message);
                 self.run_ticket(&id, run, now);
+            }
+            Then::Question(id) => {
+                self.warn(&backend, message);
+                self.question_written(&backend, &id, None, now);
+            }
+            Then::Answered { call, result } => {
+                self.warn(&backend, message);
+                self.answer_call(call, result);
             }
             Then::Begin(_) => {
                 // Nothing was given to the agent: the messages wait on, in their order.

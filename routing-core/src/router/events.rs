@@ -1,10 +1,10 @@
-//! What reaches the agent without the person saying it: ended runs, errors, late answers (rules T3, F3, D6).
+//! What reaches the agent without the person saying it: ended runs, errors (rules T3, F3, D6).
 
 use super::Router;
 use super::commits::Then;
-use crate::frame::{Ack, AskClosed, PanelEvent, Reply};
-use crate::id::{AskId, Backend, PromptId, Seq, SocketId, TabKey};
-use crate::ledger::{Ask, Purpose, Run};
+use crate::frame::{Ack, PanelEvent};
+use crate::id::{Backend, PromptId, Seq, SocketId, TabKey};
+use crate::ledger::Run;
 use crate::turn::{Item, Source};
 use serde_json::{Value, json};
 
@@ -70,7 +70,7 @@ impl Router {
     }
 
     /// Puts an event in the log and in the queue, and settles the ticket that it ends.
-    fn inject(
+    pub(super) fn inject(
         &mut self,
         backend: &Backend,
         text: String,
@@ -87,81 +87,6 @@ impl Router {
         row.settles = ticket.into_iter().collect();
         let item = Item { seq: Seq::default(), mid: None, text, context: None, source: Source::Event, requeued: false };
         self.commit(backend, vec![row], Then::Inject { item, dropped: false });
-    }
-
-    /// An answer while the call still waits for it, or the panel's refusal to show the card.
-    pub(super) fn answered(&mut self, id: &AskId, reply: Reply, now: u64) {
-        if reply.ok {
-            return self.take_answer(id, reply.result, now);
-        }
-        let Some(ask) = self.asks.remove(id) else { return };
-        if let Some(call) = ask.call {
-            let refusal = match &reply.refusal {
-                Some(wire) => crate::refusal::Refusal::from_wire(wire),
-                None => crate::refusal::Refusal::Failed {
-                    failure: "dismissed".to_owned(),
-                    message: reply.error.unwrap_or_else(|| "The person closed the question.".to_owned()),
-                },
-            };
-            self.answer(call, Err(refusal));
-        }
-    }
-
-    /// An answer outside its dispatch: taken once, and only from the tab that was asked.
-    pub(super) fn late_answer(&mut self, socket: SocketId, tab: &TabKey, id: &AskId, reply: Reply, now: u64) {
-        match self.asks.get(id) {
-            Some(ask) if ask.tab == *tab => {
-                self.sent.retain(|_, sent| sent.purpose != Purpose::Ask(id.clone()));
-                self.answered(id, reply, now);
-            }
-            Some(_) => {
-                self.nack_about(socket, None, reply.rid, "not_yours", "Another tab was asked that question.");
-            }
-            None => {
-                self.nack_about(
-                    socket,
-                    None,
-                    reply.rid,
-                    "ask_closed",
-                    "That question is closed; its answer was not taken.",
-                );
-            }
-        }
-    }
-
-    fn take_answer(&mut self, id: &AskId, result: Option<Value>, now: u64) {
-        let Some(ask) = self.asks.remove(id) else { return };
-        let result = result.unwrap_or(Value::Null);
-        match ask.call.filter(|call| self.calls.contains_key(call)) {
-            Some(call) => self.answer(call, Ok(json!({"answered": true, "answer": result, "ask_id": id}))),
-            None => {
-                let question = ask.args.get("question").and_then(Value::as_str).unwrap_or_default();
-                let words = match &result {
-                    Value::String(text) => text.clone(),
-                    other => other.to_string(),
-                };
-                let text =
-                    format!("[event] The person answered your question “{question}”: {words}. Do not ask it again.");
-                let about = json!({"event": "answer", "ask_id": id, "answer": result});
-                self.inject(&ask.backend, text, Some(format!("ask:{id}")), about, None, now);
-            }
-        }
-    }
-
-    /// Closes questions: their cards go, their calls are answered.
-    pub(super) fn close_asks(&mut self, which: impl Fn(&Ask) -> bool) {
-        let closing: Vec<AskId> = self.asks.iter().filter(|(_, ask)| which(ask)).map(|(id, _)| id.clone()).collect();
-        for id in closing {
-            let Some(ask) = self.asks.remove(&id) else { continue };
-            self.sent.retain(|_, sent| sent.purpose != Purpose::Ask(id.clone()));
-            if let Some(socket) = self.live_socket(&ask.tab) {
-                self.to(socket, AskClosed { ask_id: id });
-            }
-            // A boundary has answered its calls before it closes the questions.
-            if let Some(call) = ask.call.filter(|call| self.calls.contains_key(call)) {
-                self.answer(call, Err(crate::refusal::Refusal::ConversationClosed));
-            }
-        }
     }
 }
 
