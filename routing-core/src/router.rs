@@ -116,6 +116,8 @@ pub struct Router {
     commits: BTreeMap<u64, commits::Commit>,
     boundaries: BTreeMap<Backend, boundaries::Boundary>,
     counters: Counters,
+    /// The log cannot be written, and every tab was told so.
+    log_trouble: bool,
     outputs: VecDeque<Output>,
 }
 
@@ -147,6 +149,7 @@ impl Router {
             commits: BTreeMap::new(),
             boundaries: BTreeMap::new(),
             counters: Counters::default(),
+            log_trouble: false,
             outputs: VecDeque::new(),
         }
     }
@@ -160,6 +163,7 @@ impl Router {
             Input::SocketClosed { socket } => self.socket_closed(socket, now),
             Input::Appended { append, placed } => self.appended(append, &placed, now),
             Input::AppendFailed { append, code, message } => self.append_failed(append, &code, &message, now),
+            Input::LogTrouble { trouble } => self.log_trouble(trouble),
             Input::AgentReady { backend, turn } => self.agent_ready(&backend, turn, now),
             Input::AgentFailed { backend, turn, code, message } => {
                 self.agent_failed(&backend, turn, &code, &message, now);

@@ -11,12 +11,12 @@ use axum::extract::ws::Utf8Bytes;
 use routing_core::frame::{BackendInfo, FromDaemon, Model, Overloaded};
 use routing_core::id::{Backend, CallId, ConversationKey, SocketId};
 use routing_core::refusal::Refusal;
-use routing_core::router::{Config, Input, NewRow, Output, Router};
+use routing_core::router::{Config, Input, Output, Router};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 /// Close code of a socket that does not read.
@@ -58,8 +58,9 @@ pub struct Core {
     default: Backend,
     inbox: mpsc::Receiver<ToHub>,
     journal: Journal,
-    pen: mpsc::UnboundedSender<(u64, Vec<NewRow>)>,
+    pen: mpsc::UnboundedSender<Written>,
     written: mpsc::UnboundedReceiver<Written>,
+    trouble: watch::Receiver<Option<LogError>>,
     agents: BTreeMap<Backend, Arc<dyn AgentBackend>>,
     keeper_parts: KeeperParts,
     keepers: BTreeMap<Backend, mpsc::UnboundedSender<Order>>,
@@ -84,11 +85,12 @@ impl Core {
     /// The log cannot be read.
     pub fn new(parts: CoreParts) -> Result<Self, LogError> {
         let (reporter, reports) = mpsc::unbounded_channel();
-        let (pen, written) = parts.journal.pen();
+        let (pen, written) = mpsc::unbounded_channel();
         let mut core = Self {
             default: parts.config.default.clone(),
             router: Router::new(parts.config),
             clock: parts.keepers.clock,
+            trouble: parts.journal.log().trouble(),
             inbox: parts.inbox,
             journal: parts.journal,
             pen,
@@ -131,6 +133,7 @@ impl Core {
                 biased;
                 () = stop.cancelled() => break,
                 Some(written) = self.written.recv() => self.on_written(written),
+                Ok(()) = self.trouble.changed() => self.on_trouble(),
                 Some((backend, report)) = self.reports.recv() => self.on_report(backend, report),
                 message = self.inbox.recv() => match message {
                     Some(message) => self.on_message(message),
@@ -216,15 +219,23 @@ impl Core {
         }
     }
 
-    fn on_written(&mut self, (append, outcome): Written) {
+    fn on_written(&mut self, Written { append, said, outcome }: Written) {
         self.writing = self.writing.saturating_sub(1);
         match outcome {
-            Ok(placed) => self.feed(Input::Appended { append, placed }),
+            Ok(appended) => {
+                let placed = self.journal.placed(appended, said);
+                self.feed(Input::Appended { append, placed });
+            }
             Err(error) => {
-                tracing::error!(code = error.code(), %error, "rows were not written");
+                tracing::warn!(code = error.code(), %error, "rows were not written");
                 self.feed(Input::AppendFailed { append, code: error.code().to_owned(), message: error.to_string() });
             }
         }
+    }
+
+    fn on_trouble(&mut self) {
+        let trouble = self.trouble.borrow_and_update().as_ref().map(ToString::to_string);
+        self.feed(Input::LogTrouble { trouble });
     }
 
     fn on_report(&mut self, backend: Backend, report: Report) {
@@ -259,10 +270,9 @@ impl Core {
                 self.offer(socket, ToSocket::Replay { conversation, after, upto, legacy });
             }
             Output::Close { socket, code, reason } => self.offer(socket, ToSocket::Close { code, reason }),
-            Output::Append { append, rows } => {
-                if self.pen.send((append, rows)).is_ok() {
-                    self.writing += 1;
-                }
+            Output::Append { append, rows, keep } => {
+                self.writing += 1;
+                self.journal.append(append, rows, keep, &self.pen);
             }
             Output::Wake { .. } if self.stopping => {}
             Output::Wake { backend, turn } => self.order(&backend, Order::Wake(turn)),

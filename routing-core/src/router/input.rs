@@ -46,6 +46,11 @@ pub enum Input {
         /// What happened and what to do.
         message: String,
     },
+    /// The log cannot be written for now, or can be again.
+    LogTrouble {
+        /// What happened and what to do; `None` when it is over.
+        trouble: Option<String>,
+    },
     /// The agent is up and takes the turn's prompt: the true start of the turn (rule T1).
     AgentReady {
         /// Whose.

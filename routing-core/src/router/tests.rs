@@ -54,8 +54,8 @@ impl Bench {
             let mut next = Vec::new();
             while let Some(output) = self.router.poll_output() {
                 match output {
-                    Output::Append { append, rows } if self.slow_log => self.waiting.push((append, rows)),
-                    Output::Append { append, rows } => next.push(self.write(append, rows)),
+                    Output::Append { append, rows, .. } if self.slow_log => self.waiting.push((append, rows)),
+                    Output::Append { append, rows, .. } => next.push(self.write(append, rows)),
                     Output::Wake { backend, turn } => {
                         self.waking.insert(backend.clone(), turn);
                         self.outputs.push(Output::Wake { backend, turn });

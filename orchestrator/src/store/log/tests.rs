@@ -217,7 +217,7 @@ fn a_migration_that_fails_leaves_the_version_before() {
     let next = MIGRATIONS.len() as i64 + 1;
     let sql = "CREATE TABLE half (x INTEGER); CREATE TABLE entries (x INTEGER)";
     let broken = [MIGRATIONS, &[Migration { version: next, name: "broken", sql }]].concat();
-    assert_eq!(Database::open(&path, &broken, 1).unwrap_err().code(), "io");
+    assert_eq!(Database::open(&path, &broken, 1).unwrap_err().code(), "log_internal");
     let log = open(&path);
     assert_eq!(seqs(&everything(&log, "a")), [1]);
     let half: i64 = log
@@ -313,7 +313,7 @@ fn a_damaged_row_is_reported_as_damage() {
         .wait()
         .unwrap();
     let error = log.page(&conversation("a"), Seq(0), None, 1).unwrap_err();
-    assert_eq!(error.code(), "corrupt");
+    assert_eq!(error.code(), "log_damaged");
 }
 
 #[test]
