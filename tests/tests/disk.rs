@@ -112,7 +112,6 @@ async fn refuses_keeps_and_recovers(
     assert_eq!(nack["code"], code, "{nack}");
     assert!(nack.to_string().contains("repeat"), "it says what to do: {nack}");
     agent.say("kept words").await;
-    agent.say("and more of them").await;
     agent.end().await;
     tab.settle().await;
     tab.say("m4", "refused too").await;
@@ -128,7 +127,6 @@ async fn refuses_keeps_and_recovers(
     mend();
     let begun = Instant::now();
     tab.until(&json!({"type": "entry", "kind": "say", "text": "kept words"})).await;
-    tab.until(&json!({"type": "entry", "kind": "say", "text": "and more of them"})).await;
     tab.until(&json!({"type": "entry", "kind": "turn_end", "outcome": "completed"})).await;
     tab.until(&json!({"type": "turn", "state": "done"})).await;
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
@@ -142,7 +140,7 @@ async fn refuses_keeps_and_recovers(
     let daemon = home.start().await;
     let entries = transcript(&daemon).await;
     assert_eq!(texts(&entries, "user"), ["begin", "waits", "refused"], "m4 was refused and nobody sent it again");
-    assert_eq!(texts(&entries, "say"), ["kept words", "and more of them"]);
+    assert_eq!(texts(&entries, "say"), ["kept words"]);
     let places: Vec<u64> = entries.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect();
     assert_eq!(places, (1..=places.len() as u64).collect::<Vec<_>>(), "without gap, in order, once");
     daemon.stop().await;
@@ -245,7 +243,8 @@ async fn d6_a_real_file_system_that_is_full_recovers_when_space_is_freed() {
         assert!(taken < 100, "the disk does not get full");
     };
     assert_eq!(nack["code"], "disk_full", "{nack}");
-    agent.say(&"kept words ".repeat(8_000)).await;
+    agent.say(&"kept words ".repeat(3_000)).await;
+    agent.end().await;
     tab.settle().await;
     assert!(tab.all(&json!({"type": "entry", "kind": "say"})).is_empty());
     std::fs::remove_file(&filler).unwrap();

@@ -132,8 +132,8 @@ impl Core {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                Some(written) = self.written.recv() => self.on_written(written),
                 Ok(()) = self.trouble.changed() => self.on_trouble(),
+                Some(written) = self.written.recv() => self.on_written(written),
                 Some((backend, report)) = self.reports.recv() => self.on_report(backend, report),
                 message = self.inbox.recv() => match message {
                     Some(message) => self.on_message(message),

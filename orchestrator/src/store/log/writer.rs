@@ -148,6 +148,10 @@ impl Writer {
     fn attempt(&self, orders: Vec<Order>, backlog: &mut Backlog, file: Option<Identity>) {
         let mut orders: Vec<Order> = backlog.take().into_iter().chain(orders).collect();
         let (failures, broken) = self.commit(&mut orders, file);
+        // Who is refused finds the trouble known; what was kept is there before the trouble is over.
+        if broken.is_some() {
+            self.tell(broken.as_ref());
+        }
         let mut kept = Vec::new();
         for (order, failure) in orders.into_iter().zip(failures) {
             let in_time = order.until.is_none_or(|until| Instant::now() < until);
@@ -162,19 +166,26 @@ impl Writer {
                 backlog.wait_longer();
                 backlog.keep(kept, Some(error));
             }
-            Some(_) | None => backlog.calm(),
-        }
-        self.trouble.send_if_modified(|trouble| {
-            let news = trouble.as_ref().map(LogError::code) != broken.as_ref().map(LogError::code);
-            match &broken {
-                Some(error) if news => {
-                    tracing::warn!(code = error.code(), %error, "the conversation log cannot be written");
-                }
-                None if news => tracing::info!("the conversation log can be written again"),
-                Some(_) | None => {}
+            Some(_) => backlog.calm(),
+            None => {
+                backlog.calm();
+                self.tell(None);
             }
+        }
+    }
+
+    /// Says why nothing can be written now, when that is news.
+    fn tell(&self, broken: Option<&LogError>) {
+        self.trouble.send_if_modified(|trouble| {
+            let news = trouble.as_ref().map(LogError::code) != broken.map(LogError::code);
             if news {
-                *trouble = broken;
+                match broken {
+                    Some(error) => {
+                        tracing::warn!(code = error.code(), %error, "the conversation log cannot be written");
+                    }
+                    None => tracing::info!("the conversation log can be written again"),
+                }
+                *trouble = broken.cloned();
             }
             news
         });

@@ -194,6 +194,45 @@ fn an_end_that_cannot_be_written_is_made_up_for_by_the_next() {
 }
 
 #[test]
+fn trouble_of_the_log_is_told_once_and_its_end_starts_what_could_not_start() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.say(1, "m1");
+    bench.slow_log = true;
+    bench.ready("claude");
+    let (append, _) = bench.waiting.pop().unwrap();
+    bench.slow_log = false;
+    bench.tell(Input::LogTrouble { trouble: Some("the disk is full: free some space".into()) });
+    bench.tell(Input::AppendFailed { append, code: "disk_full".into(), message: "The disk is full.".into() });
+    let told = |bench: &Bench| bench.of_type(1, "say").len();
+    assert_eq!(told(&bench), 1, "{:?}", bench.of_type(1, "say"));
+    bench.tell(Input::LogTrouble { trouble: None });
+    assert_eq!(told(&bench), 2);
+    bench.ready("claude");
+    assert!(bench.prompts()[0].contains("text of m1"), "without waiting for the next try");
+    bench.tell(Input::LogTrouble { trouble: None });
+    assert_eq!(told(&bench), 2, "an end without trouble is no news");
+}
+
+/// What the person can repeat is refused at once; what nobody could say again is kept.
+#[test]
+fn d6_what_nobody_could_say_again_is_kept() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.begin(1, "m1");
+    bench.tell(Input::Agent {
+        backend: "claude".into(),
+        event: AgentEvent::Text { id: "t".into(), text: "an answer".into() },
+    });
+    bench.end("claude");
+    let kept = |kind: &str| bench.kept.iter().filter(|(one, _)| *one == kind).map(|(_, keep)| *keep).collect::<Vec<_>>();
+    assert_eq!(kept("user"), [false]);
+    assert_eq!(kept("turn_start"), [false]);
+    assert_eq!(kept("say"), [true]);
+    assert_eq!(kept("turn_end"), [true]);
+}
+
+#[test]
 fn inputs_that_do_not_fit_the_moment_change_nothing() {
     let mut bench = Bench::new();
     bench.join(1, "tab-1", "w1");
