@@ -118,6 +118,8 @@ pub struct Router {
     counters: Counters,
     /// The log cannot be written, and every tab was told so.
     log_trouble: bool,
+    /// What rows bear is so far ahead of the time that inputs carry.
+    ahead: i64,
     outputs: VecDeque<Output>,
 }
 
@@ -150,6 +152,7 @@ impl Router {
             boundaries: BTreeMap::new(),
             counters: Counters::default(),
             log_trouble: false,
+            ahead: 0,
             outputs: VecDeque::new(),
         }
     }
@@ -175,6 +178,7 @@ impl Router {
             Input::Restore { backend, restored } => self.restore(&backend, restored, now),
             Input::Notice { backend, text } => self.notice(&backend, &text, now),
             Input::Backends { backends, models } => self.backends_changed(backends, models),
+            Input::WallClock { ahead } => self.ahead = ahead,
             Input::Tick => self.tick(now),
         }
     }

@@ -30,6 +30,9 @@ const AGENTS_END: Duration = Duration::from_millis(2_500);
 /// At a stop: how long the log may take for the last rows.
 const ROWS_END: Duration = Duration::from_millis(400);
 
+/// How far the wall clock may drift, in milliseconds, before rows take its time again.
+const DRIFT: u64 = 1_000;
+
 /// Agents as they were found, in order of preference, and their models.
 pub type Found = (Vec<BackendInfo>, BTreeMap<Backend, Vec<Model>>);
 
@@ -55,6 +58,8 @@ pub struct CoreParts {
 pub struct Core {
     router: Router,
     clock: Clock,
+    /// How far the wall clock is ahead, as the router knows it.
+    ahead: i64,
     default: Backend,
     inbox: mpsc::Receiver<ToHub>,
     journal: Journal,
@@ -90,6 +95,7 @@ impl Core {
             default: parts.config.default.clone(),
             router: Router::new(parts.config),
             clock: parts.keepers.clock,
+            ahead: 0,
             trouble: parts.journal.log().trouble(),
             inbox: parts.inbox,
             journal: parts.journal,
@@ -257,6 +263,11 @@ impl Core {
     }
 
     fn feed(&mut self, input: Input) {
+        let ahead = self.clock.ahead();
+        if ahead.abs_diff(self.ahead) > DRIFT {
+            self.ahead = ahead;
+            self.router.handle(Input::WallClock { ahead }, self.clock.now());
+        }
         self.router.handle(input, self.clock.now());
         while let Some(output) = self.router.poll_output() {
             self.carry_out(output);

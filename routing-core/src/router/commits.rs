@@ -93,7 +93,7 @@ impl Router {
             conversation: crate::id::ConversationKey::of(backend),
             kind,
             key: None,
-            at_ms: now,
+            at_ms: now.saturating_add_signed(self.ahead),
             body,
             inbound: false,
             settles: Vec::new(),

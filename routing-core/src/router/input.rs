@@ -122,6 +122,11 @@ pub enum Input {
         /// Their models.
         models: BTreeMap<Backend, Vec<Model>>,
     },
+    /// The wall clock was set, or went on while the computer slept. Rows bear its time; deadlines do not follow it.
+    WallClock {
+        /// How far it is ahead of the time that inputs carry, in milliseconds.
+        ahead: i64,
+    },
     /// Time has passed.
     Tick,
 }

@@ -232,6 +232,34 @@ fn d6_what_nobody_could_say_again_is_kept() {
     assert_eq!(kept("turn_end"), [true]);
 }
 
+/// The clock is set back by a day, and later forward by two: rows bear its time and stand in their order; deadlines do
+/// not move.
+#[test]
+fn report_011_a_clock_that_jumps_moves_times_and_neither_order_nor_deadlines() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.now = 1_000_000_000;
+    bench.begin(1, "m1");
+    bench.call("panel_graph_outline", json!({}));
+    let due = bench.router.poll_timeout();
+    let day = 86_400_000;
+    for ahead in [-day, day] {
+        bench.tell(Input::WallClock { ahead });
+        assert_eq!(bench.router.poll_timeout(), due);
+        bench.tell(Input::Agent {
+            backend: "claude".into(),
+            event: AgentEvent::Text { id: "t".into(), text: format!("{ahead} ahead") },
+        });
+    }
+    let said: Vec<(u64, u64)> = bench
+        .of_type(1, "entry")
+        .iter()
+        .filter(|entry| entry["kind"] == "say")
+        .map(|entry| (entry["seq"].as_u64().unwrap(), entry["at_ms"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(said, [(3, 1_000_000_000 - 86_400_000), (4, 1_000_000_000 + 86_400_000)]);
+}
+
 #[test]
 fn inputs_that_do_not_fit_the_moment_change_nothing() {
     let mut bench = Bench::new();

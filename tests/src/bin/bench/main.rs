@@ -10,6 +10,7 @@
 mod core;
 mod daemon;
 mod floor;
+mod log;
 mod table;
 mod wasm;
 
@@ -53,6 +54,8 @@ fn main() -> ExitCode {
     wasm::measure(&mut table, effort, &root());
     step("daemon");
     runtime.block_on(daemon::measure(&mut table, effort));
+    step("a long log");
+    runtime.block_on(log::measure(&mut table, effort));
     if arguments.iter().any(|argument| argument == "--json") {
         println!("{}", table.json());
     } else {
