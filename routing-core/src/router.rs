@@ -116,8 +116,8 @@ pub struct Router {
     commits: BTreeMap<u64, commits::Commit>,
     boundaries: BTreeMap<Backend, boundaries::Boundary>,
     counters: Counters,
-    /// The log cannot be written, and every tab was told so.
-    log_trouble: bool,
+    /// What every tab is told while the log cannot be written.
+    log_trouble: Option<String>,
     /// What rows bear is so far ahead of the time that inputs carry.
     ahead: i64,
     outputs: VecDeque<Output>,
@@ -151,7 +151,7 @@ impl Router {
             commits: BTreeMap::new(),
             boundaries: BTreeMap::new(),
             counters: Counters::default(),
-            log_trouble: false,
+            log_trouble: None,
             ahead: 0,
             outputs: VecDeque::new(),
         }

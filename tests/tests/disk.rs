@@ -179,6 +179,28 @@ async fn d6_no_quota_and_a_file_system_that_became_read_only_are_named() {
     }
 }
 
+/// The session file lies on the same disk: it is written as soon as the log can be, without a further occasion.
+#[tokio::test]
+async fn d1_a_session_that_the_disk_refused_is_written_when_it_recovers() {
+    let (master, home) = one_agent().await;
+    let Some((disk, daemon)) = Disk::start(&home).await else { return };
+    disk.fails("write 28 panel-sessions");
+    let (mut tab, mut agent) = in_a_turn(&daemon, &master).await;
+    assert!(home.sessions()["sessions"].get("orchestrator::one").is_none());
+    disk.fails("write 28 /home/");
+    tab.say("m2", "refused").await;
+    tab.until(&json!({"type": "nack", "mid": "m2", "code": "disk_full"})).await;
+    disk.is_well();
+    let begun = Instant::now();
+    while home.sessions()["sessions"]["orchestrator::one"]["s"] != agent.started["session"] {
+        assert!(begun.elapsed() < SOON, "{}", daemon.log());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    agent.end().await;
+    tab.until(&json!({"type": "turn", "state": "done"})).await;
+    daemon.stop().await;
+}
+
 /// A limit on the size of files ends a program that does not expect it.
 #[tokio::test]
 async fn d6_a_limit_on_file_size_is_survived() {

@@ -7,6 +7,7 @@ use super::keeper::{Keeper, KeeperParts, Order, Report};
 use crate::agent::AgentBackend;
 use crate::hub::{SocketSender, ToHub, ToSocket};
 use crate::store::log::LogError;
+use crate::store::sessions::Stored;
 use axum::extract::ws::Utf8Bytes;
 use routing_core::frame::{BackendInfo, FromDaemon, Model, Overloaded};
 use routing_core::id::{Backend, CallId, ConversationKey, SocketId};
@@ -200,7 +201,7 @@ impl Core {
         }
         let log = self.journal.log().clone();
         if let Err(error) = log.flush().await {
-            tracing::error!(%error, "the log could not be flushed");
+            tracing::warn!(code = error.code(), %error, "the log could not be flushed");
         }
     }
 
@@ -241,6 +242,15 @@ impl Core {
 
     fn on_trouble(&mut self) {
         let trouble = self.trouble.borrow_and_update().as_ref().map(ToString::to_string);
+        if trouble.is_none() {
+            // It is the same disk: what it refused of the session file is written now, too.
+            let (sessions, now) = (self.keeper_parts.sessions.clone(), self.clock.now_ms());
+            tokio::task::spawn_blocking(move || {
+                if let Stored::Volatile(error) = sessions.catch_up(now) {
+                    tracing::warn!(code = error.code(), %error, "agent sessions are still not on disk");
+                }
+            });
+        }
         self.feed(Input::LogTrouble { trouble });
     }
 

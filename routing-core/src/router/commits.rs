@@ -202,7 +202,7 @@ impl Router {
                 if let Some(turn) = one.turn.take() {
                     crate::turn::put_back(&mut one.queue, turn.batch);
                 }
-                if !self.log_trouble {
+                if self.log_trouble.is_none() {
                     self.warn(&backend, message);
                 }
             }
@@ -224,12 +224,16 @@ impl Router {
     /// Every tab is told once that the log cannot be written, and once that it can be again. Turns that could not begin
     /// begin then.
     pub(super) fn log_trouble(&mut self, trouble: Option<String>) {
-        let over = trouble.is_none() && self.log_trouble;
-        self.log_trouble = trouble.is_some();
-        let text = match trouble {
-            Some(why) => {
-                format!("⚠️ Nothing can be recorded now: {why}. New messages are not taken until then. What the agent does meanwhile is kept and recorded afterwards.")
-            }
+        let before = self.log_trouble.take();
+        self.log_trouble = trouble.map(|why| {
+            format!(
+                "⚠️ Nothing can be recorded now: {why}. New messages are not taken until then. What the agent does \
+                 meanwhile is kept and recorded afterwards."
+            )
+        });
+        let over = before.is_some() && self.log_trouble.is_none();
+        let text = match &self.log_trouble {
+            Some(text) => text.clone(),
             None if over => "The conversation is recorded again.".to_owned(),
             None => return,
         };

@@ -123,7 +123,7 @@ impl Writer {
             }
             // What is kept anyway waits for the next attempt; whoever can be refused wants to know now.
             let urgent = orders.iter().any(|order| order.on_trouble == OnTrouble::Refuse);
-            if backlog.next.is_some() && !urgent && close.is_none() {
+            if backlog.next.is_some_and(|at| Instant::now() < at) && !urgent && close.is_none() {
                 let error = self.trouble.borrow().clone();
                 backlog.keep(orders, error.as_ref());
             } else if !orders.is_empty() || (close.is_some() && !backlog.kept.is_empty()) {

@@ -206,6 +206,8 @@ fn trouble_of_the_log_is_told_once_and_its_end_starts_what_could_not_start() {
     bench.tell(Input::AppendFailed { append, code: "disk_full".into(), message: "The disk is full.".into() });
     let told = |bench: &Bench| bench.of_type(1, "say").len();
     assert_eq!(told(&bench), 1, "{:?}", bench.of_type(1, "say"));
+    bench.join(2, "tab-2", "w2");
+    assert_eq!(bench.of_type(2, "say").len(), 1, "who comes later is told as well");
     bench.tell(Input::LogTrouble { trouble: None });
     assert_eq!(told(&bench), 2);
     bench.ready("claude");
