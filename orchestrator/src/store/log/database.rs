@@ -242,8 +242,18 @@ fn connect(path: &Path, migrations: &[Migration], from: i64) -> Result<Connectio
     // After a burst the write-ahead log shrinks back to 4 MiB.
     connection.pragma_update(None, "journal_size_limit", 4 * 1024 * 1024)?;
     schema::migrate(&connection, migrations, from)?;
+    fold_in(&connection);
     files::sync_folder_of(path)?;
     Ok(connection)
+}
+
+/// Copies what a crash left in the write-ahead log into the file and syncs it. After a failed sync and a crash it can
+/// hold rows that are in the page cache alone; they must not be found, and acknowledged as repetitions, before they are
+/// on disk.
+fn fold_in(connection: &Connection) {
+    if let Err(error) = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
+        tracing::warn!(%error, "the write-ahead log could not be folded in");
+    }
 }
 
 #[derive(Debug)]

@@ -65,8 +65,11 @@ fn what_was_answered_survives_a_crash() {
     for suffix in ["", "-wal"] {
         fs::copy(with_suffix(&path, suffix), with_suffix(&copy, suffix)).unwrap();
     }
-    assert_eq!(everything(&open(&copy), "a"), everything(&log, "a"));
+    let recovered = open(&copy);
+    assert_eq!(everything(&recovered, "a"), everything(&log, "a"));
     assert_eq!(everything(&log, "a").len(), 20);
+    let length = fs::metadata(with_suffix(&copy, "-wal")).unwrap().len();
+    assert_eq!(length, 0, "what was recovered is in the file, and synced, before anybody is told of it");
 }
 
 #[test]

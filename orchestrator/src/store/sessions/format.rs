@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 /// Entries unused for so long go (rule D4): 21 days.
 const LIFETIME_MS: i64 = 21 * 24 * 60 * 60 * 1000;
-/// A time before 2020 was told by a clock that had not been set.
-const CLOCK_IS_SET_MS: i64 = 1_577_836_800_000;
+/// From 1970 to 2020: such a time was told by a clock that had not been set.
+const CLOCK_NOT_SET_MS: std::ops::Range<i64> = 1..1_577_836_800_000;
 /// The version that is written.
 const VERSION: u64 = 2;
 
@@ -29,7 +29,7 @@ pub(super) struct Entry {
 impl Entry {
     /// Whether it was unused for too long (rule D4).
     pub(super) fn is_expired(&self, now_ms: i64) -> bool {
-        self.used_ms >= CLOCK_IS_SET_MS && now_ms.saturating_sub(self.used_ms) > LIFETIME_MS
+        !CLOCK_NOT_SET_MS.contains(&self.used_ms) && now_ms.saturating_sub(self.used_ms) > LIFETIME_MS
     }
 }
 
@@ -140,8 +140,8 @@ fn entry(value: &Value, now_ms: i64) -> Option<(Entry, bool)> {
     let session = extra.remove("s")?.as_str().filter(|session| !session.is_empty())?.to_owned();
     let stated = extra.remove("t").and_then(|time| time.as_i64().or_else(|| whole(&time)));
     let used_ms = match stated {
-        Some(stated) if now_ms < CLOCK_IS_SET_MS => stated,
-        Some(stated) if stated >= CLOCK_IS_SET_MS => stated.min(now_ms),
+        Some(stated) if CLOCK_NOT_SET_MS.contains(&now_ms) => stated,
+        Some(stated) if !CLOCK_NOT_SET_MS.contains(&stated) => stated.min(now_ms),
         Some(_) | None => now_ms,
     };
     Some((Entry { session, used_ms, extra }, stated != Some(used_ms)))
