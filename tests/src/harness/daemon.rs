@@ -97,11 +97,7 @@ impl Home {
 
     /// Starts the daemon by a command line of its own.
     pub async fn start_as(&self, mut command: Command) -> Daemon {
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the daemon starts");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the daemon starts");
         let stderr = child.stderr.take().unwrap();
         let log = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
         let kept = log.clone();

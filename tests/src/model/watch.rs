@@ -220,7 +220,11 @@ impl World {
                 Cause { backends, quiet: hello, greeting: hello || is("set_backend"), call: None }
             }
             Input::Appended { .. } => plain(self.log.answering.map_or(all, |backend| vec![backend])),
-            Input::AppendFailed { .. } | Input::LogTrouble { .. } | Input::WallClock { .. } | Input::Backends { .. } | Input::Tick => plain(all),
+            Input::AppendFailed { .. }
+            | Input::LogTrouble { .. }
+            | Input::WallClock { .. }
+            | Input::Backends { .. }
+            | Input::Tick => plain(all),
             Input::AgentReady { backend, .. }
             | Input::AgentFailed { backend, .. }
             | Input::Agent { backend, .. }

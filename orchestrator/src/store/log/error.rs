@@ -101,11 +101,9 @@ impl LogError {
     /// Whether the same write may succeed later although nothing but the disk changes.
     pub fn may_pass(&self) -> bool {
         match self {
-            Self::DiskFull { .. }
-            | Self::ReadOnly { .. }
-            | Self::Busy { .. }
-            | Self::Io { .. }
-            | Self::Gone { .. } => true,
+            Self::DiskFull { .. } | Self::ReadOnly { .. } | Self::Busy { .. } | Self::Io { .. } | Self::Gone { .. } => {
+                true
+            }
             Self::Internal { .. }
             | Self::Corrupt { .. }
             | Self::NewerVersion { .. }

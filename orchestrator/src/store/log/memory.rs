@@ -1,6 +1,6 @@
 //! The conversation log in memory: the twin of the one on disk, for tests and for runs that shall leave nothing.
 
-use super::{Answer, LogError, LogStore, NewRow, OnTrouble, Pending, Row, Appended};
+use super::{Answer, Appended, LogError, LogStore, NewRow, OnTrouble, Pending, Row};
 use routing_core::id::{ConversationKey, Seq};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -76,7 +76,10 @@ fn d6_kept_rows_are_written_in_order_when_the_disk_takes_them_again() {
     assert_eq!(append(&scratch.log, vec![numbered(99)]).unwrap_err().code(), "log_gone");
     assert_eq!(trouble.borrow_and_update().as_ref().unwrap().code(), "log_gone");
     scratch.keep(3);
-    assert!(scratch.answers.recv_timeout(Duration::from_millis(700)).is_err(), "nothing is answered before it is on disk");
+    assert!(
+        scratch.answers.recv_timeout(Duration::from_millis(700)).is_err(),
+        "nothing is answered before it is on disk"
+    );
     assert_eq!(scratch.bodies(), [0]);
     scratch.put_back();
     for number in 1..=3 {

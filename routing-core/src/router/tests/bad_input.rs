@@ -227,7 +227,8 @@ fn d6_what_nobody_could_say_again_is_kept() {
         event: AgentEvent::Text { id: "t".into(), text: "an answer".into() },
     });
     bench.end("claude");
-    let kept = |kind: &str| bench.kept.iter().filter(|(one, _)| *one == kind).map(|(_, keep)| *keep).collect::<Vec<_>>();
+    let kept =
+        |kind: &str| bench.kept.iter().filter(|(one, _)| *one == kind).map(|(_, keep)| *keep).collect::<Vec<_>>();
     assert_eq!(kept("user"), [false]);
     assert_eq!(kept("turn_start"), [false]);
     assert_eq!(kept("say"), [true]);

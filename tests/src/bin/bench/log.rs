@@ -2,7 +2,7 @@
 
 use super::Effort;
 use super::daemon::{accepted, memory, puppet_home, tab};
-use super::floor::COMMIT;
+use super::floor::{Bare, COMMIT};
 use super::table::{Table, micros};
 use serde_json::json;
 use std::time::Instant;
@@ -75,15 +75,16 @@ pub(crate) async fn measure(table: &mut Table, effort: Effort) {
     let mut agent = master.next().await;
     agent.prompt().await;
     let prompted = begun.elapsed();
-    let mut times = Vec::new();
+    let (bare, mut floor, mut times) = (Bare::new(), Vec::new(), Vec::new());
     for number in 0..effort.times(300) {
+        floor.push(bare.commit());
         times.extend(accepted(&mut client, &format!("long-{number}"), 1).await);
     }
-    table.row(
-        "an agent that starts and is told the record",
-        &[("message to prompt", micros(prompted) / 1_000.0, "ms")],
-    );
-    table.times_beside(format!("message to acknowledgement, {ROWS} entries"), &mut times, COMMIT);
+    table
+        .row("an agent that starts and is told the record", &[("message to prompt", micros(prompted) / 1_000.0, "ms")]);
+    let floor_now = format!("{COMMIT}, meanwhile");
+    table.times(&floor_now, &mut floor);
+    table.times_beside(format!("message to acknowledgement, {ROWS} entries"), &mut times, &floor_now);
     daemon.stop().await;
 }
 
@@ -112,7 +113,12 @@ fn fill(home: &Home) {
                     json!({"text": text, "mid": format!("old-{seq}")}),
                     Some(seq + 4),
                 ),
-                1 => ("turn_start", None, json!({"turn": turn, "mids": [format!("old-{}", seq - 1)], "takes": [seq - 1]}), None),
+                1 => (
+                    "turn_start",
+                    None,
+                    json!({"turn": turn, "mids": [format!("old-{}", seq - 1)], "takes": [seq - 1]}),
+                    None,
+                ),
                 2 => ("action", None, json!({"name": "panel_set_widget", "detail": "steps", "turn": turn}), None),
                 3 => ("say", None, json!({"text": text, "id": format!("s-{seq}"), "turn": turn}), None),
                 _ => ("turn_end", None, json!({"turn": turn, "outcome": "completed"}), None),
