@@ -98,43 +98,28 @@ fn fill(home: &Home) {
     {
         let mut row = all
             .prepare(
-                "INSERT INTO entries (conversation, seq, kind, key, at_ms, body, inbound, settled_by) \
-                 VALUES (?1, ?2, ?3, ?4, ?2, ?5, ?6, ?7)",
+                "INSERT INTO entries (conversation, seq, kind, key, at_ms, body, inbound) VALUES (?1, ?2, ?3, ?4, ?2, ?5, ?6)",
             )
             .unwrap();
-        all.pragma_update(None, "defer_foreign_keys", true).unwrap();
         for seq in 1..=ROWS {
             let turn = (seq - 1) / 5 + 1;
             let text = "Set the sampler's steps to 30 and run it again, please. ".repeat(4);
             let (kind, key, body, settled) = match (seq - 1) % 5 {
-                0 => (
-                    "user",
-                    Some(format!("mid:old-{seq}")),
-                    json!({"text": text, "mid": format!("old-{seq}")}),
-                    Some(seq + 4),
-                ),
+                0 => ("user", Some(format!("mid:old-{seq}")), json!({"text": text, "mid": format!("old-{seq}")}), true),
                 1 => (
                     "turn_start",
                     None,
                     json!({"turn": turn, "mids": [format!("old-{}", seq - 1)], "takes": [seq - 1]}),
-                    None,
+                    false,
                 ),
-                2 => ("action", None, json!({"name": "panel_set_widget", "detail": "steps", "turn": turn}), None),
-                3 => ("say", None, json!({"text": text, "id": format!("s-{seq}"), "turn": turn}), None),
-                _ => ("turn_end", None, json!({"turn": turn, "outcome": "completed"}), None),
+                2 => ("action", None, json!({"name": "panel_set_widget", "detail": "steps", "turn": turn}), false),
+                3 => ("say", None, json!({"text": text, "id": format!("s-{seq}"), "turn": turn}), false),
+                _ => ("turn_end", None, json!({"turn": turn, "outcome": "completed"}), false),
             };
             let number = |value: u64| i64::try_from(value).unwrap();
-            row.execute(rusqlite::params![
-                id,
-                number(seq),
-                kind,
-                key,
-                body.to_string(),
-                settled.is_some(),
-                settled.map(number)
-            ])
-            .unwrap();
+            row.execute(rusqlite::params![id, number(seq), kind, key, body.to_string(), settled]).unwrap();
         }
     }
+    all.execute("UPDATE entries SET settled_by = seq + 4 WHERE inbound = 1", []).unwrap();
     all.commit().unwrap();
 }
