@@ -96,7 +96,7 @@ impl Run {
                     }
                 }
             }
-            Output::Append { append, rows } => seen.appends.push_back((append, rows)),
+            Output::Append { append, rows, .. } => seen.appends.push_back((append, rows)),
             Output::Wake { backend, turn } => seen.wakes.push((backend, turn)),
             Output::Prompt { backend, .. } => {
                 assert!(seen.prompted.insert(backend.clone()), "two turns of {backend} at once");

@@ -77,12 +77,29 @@ pub(super) enum Then {
     },
 }
 
+impl Then {
+    /// Whether nobody would say it again. The person can send again and press New chat again, and a turn's start is
+    /// tried again from here, where its messages can still be taken back.
+    fn is_kept(&self) -> bool {
+        match self {
+            Self::Inject { .. }
+            | Self::Ticket { .. }
+            | Self::Question(_)
+            | Self::Answered { .. }
+            | Self::Show
+            | Self::End { .. } => true,
+            Self::Accept { .. } | Self::Begin(_) | Self::Boundary { .. } => false,
+        }
+    }
+}
+
 impl Router {
     pub(super) fn commit(&mut self, backend: &Backend, rows: Vec<NewRow>, then: Then) {
         self.counters.commits += 1;
         let append = self.counters.commits;
+        let keep = then.is_kept();
         self.commits.insert(append, Commit { backend: backend.clone(), rows: rows.clone(), then });
-        self.push(Output::Append { append, rows });
+        self.push(Output::Append { append, rows, keep });
     }
 
     pub(super) fn row(&self, backend: &Backend, kind: &'static str, body: Value, now: u64) -> NewRow {
@@ -90,7 +107,7 @@ impl Router {
             conversation: crate::id::ConversationKey::of(backend),
             kind,
             key: None,
-            at_ms: now,
+            at_ms: now.saturating_add_signed(self.ahead),
             body,
             inbound: false,
             settles: Vec::new(),
@@ -216,7 +233,9 @@ impl Router {
                 if let Some(turn) = one.turn.take() {
                     crate::turn::put_back(&mut one.queue, turn.batch);
                 }
-                self.warn(&backend, message);
+                if self.log_trouble.is_none() {
+                    self.warn(&backend, message);
+                }
             }
             Then::End { turn, anchor } => {
                 self.warn(&backend, message);
@@ -228,6 +247,32 @@ impl Router {
                 if self.sockets.contains_key(&socket) {
                     self.to(socket, ack);
                 }
+                self.pump(&backend);
+            }
+        }
+    }
+
+    /// Every tab is told once that the log cannot be written, and once that it can be again. Turns that could not begin
+    /// begin then.
+    pub(super) fn log_trouble(&mut self, trouble: Option<String>) {
+        let before = self.log_trouble.take();
+        self.log_trouble = trouble.map(|why| {
+            format!(
+                "⚠️ Nothing can be recorded now: {why}. New messages are not taken until then. What the agent does \
+                 meanwhile is kept and recorded afterwards."
+            )
+        });
+        let over = before.is_some() && self.log_trouble.is_none();
+        let text = match &self.log_trouble {
+            Some(text) => text.clone(),
+            None if over => "The conversation is recorded again.".to_owned(),
+            None => return,
+        };
+        let backends: Vec<Backend> = self.conversations.keys().cloned().collect();
+        for backend in backends {
+            let members = self.members(&backend);
+            self.send(members, Say { text: text.clone(), id: None, streamed: None });
+            if over && self.conversation(&backend).retry_at.is_some() {
                 self.pump(&backend);
             }
         }

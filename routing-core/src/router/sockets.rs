@@ -307,6 +307,9 @@ impl Router {
         if running {
             self.to(socket, Turn { state: TurnState::Working });
         }
+        if let Some(text) = self.log_trouble.clone() {
+            self.to(socket, crate::frame::Say { text, id: None, streamed: None });
+        }
     }
 
     fn welcome(&self, conversation: crate::id::ConversationKey, after: Seq, tab: &TabKey) -> Welcome {

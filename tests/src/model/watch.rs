@@ -220,7 +220,11 @@ impl World {
                 Cause { backends, quiet: hello, greeting: hello || is("set_backend"), call: None }
             }
             Input::Appended { .. } => plain(self.log.answering.map_or(all, |backend| vec![backend])),
-            Input::AppendFailed { .. } | Input::Backends { .. } | Input::Tick => plain(all),
+            Input::AppendFailed { .. }
+            | Input::LogTrouble { .. }
+            | Input::WallClock { .. }
+            | Input::Backends { .. }
+            | Input::Tick => plain(all),
             Input::AgentReady { backend, .. }
             | Input::AgentFailed { backend, .. }
             | Input::Agent { backend, .. }
@@ -258,7 +262,7 @@ impl World {
                     self.breaks(Invariant::Frames, format!("replay of {conversation} to {socket}"));
                 }
             }
-            Output::Append { append, rows } => self.append(append, rows),
+            Output::Append { append, rows, .. } => self.append(append, rows),
             Output::Wake { backend, turn } => {
                 let agent = &mut self.agents[number(&backend)];
                 match agent.doing {
