@@ -5,6 +5,7 @@ use super::Clock;
 use super::journal::{Journal, Written};
 use super::keeper::{Keeper, KeeperParts, Order, Report};
 use crate::agent::AgentBackend;
+use crate::fault;
 use crate::hub::{SocketSender, ToHub, ToSocket};
 use crate::store::log::LogError;
 use axum::extract::ws::Utf8Bytes;
@@ -109,11 +110,13 @@ impl Core {
         let configured: Vec<Backend> = core.agents.keys().cloned().collect();
         for backend in configured {
             let restored = core.journal.restored(&ConversationKey::of(&backend))?;
+            fault::at("restoring");
             core.feed(Input::Restore { backend, restored });
         }
         for text in parts.notices {
             core.feed(Input::Notice { backend: core.default.clone(), text });
         }
+        fault::at("restored");
         Ok(core)
     }
 
@@ -146,6 +149,7 @@ impl Core {
     /// Turns are interrupted and their ends written down; then agents are closed and the log is flushed.
     async fn wind_down(&mut self) {
         self.stopping = true;
+        fault::at("stop-begun");
         for backend in self.running.clone() {
             self.order(&backend, Order::Interrupt);
         }
@@ -158,6 +162,7 @@ impl Core {
                 Some((backend, report)) = self.reports.recv() => self.on_report(backend, report),
             }
         }
+        fault::at("stop-turns-ended");
         let mut closing = Vec::new();
         for keeper in self.keepers.values() {
             let (done, closed) = oneshot::channel();
@@ -173,6 +178,7 @@ impl Core {
         if tokio::time::timeout(AGENTS_END, all).await.is_err() {
             tracing::warn!("an agent did not close in time; it ends with the daemon");
         }
+        fault::at("stop-agents-down");
         while let Ok((backend, report)) = self.reports.try_recv() {
             self.on_report(backend, report);
         }
@@ -193,6 +199,7 @@ impl Core {
         if let Err(error) = log.flush().await {
             tracing::error!(%error, "the log could not be flushed");
         }
+        fault::at("stop-flushed");
     }
 
     fn on_message(&mut self, message: ToHub) {
@@ -208,6 +215,7 @@ impl Core {
                 self.feed(Input::SocketClosed { socket });
             }
             ToHub::ToolCall { backend, tool, arguments, answer } => {
+                fault::at("tool-called");
                 self.next_call = self.next_call.next();
                 let call = self.next_call;
                 self.calls.insert(call, answer);
@@ -219,7 +227,11 @@ impl Core {
     fn on_written(&mut self, (append, outcome): Written) {
         self.writing = self.writing.saturating_sub(1);
         match outcome {
-            Ok(placed) => self.feed(Input::Appended { append, placed }),
+            Ok(placed) => {
+                fault::at("report-due");
+                self.feed(Input::Appended { append, placed });
+                fault::at("report-taken");
+            }
             Err(error) => {
                 tracing::error!(code = error.code(), %error, "rows were not written");
                 self.feed(Input::AppendFailed { append, code: error.code().to_owned(), message: error.to_string() });
@@ -260,6 +272,7 @@ impl Core {
             }
             Output::Close { socket, code, reason } => self.offer(socket, ToSocket::Close { code, reason }),
             Output::Append { append, rows } => {
+                fault::at_rows("ordered", || rows.iter().map(|row| row.kind));
                 if self.pen.send((append, rows)).is_ok() {
                     self.writing += 1;
                 }
@@ -267,12 +280,14 @@ impl Core {
             Output::Wake { .. } if self.stopping => {}
             Output::Wake { backend, turn } => self.order(&backend, Order::Wake(turn)),
             Output::Prompt { backend, turn: _, text } => {
+                fault::at("prompt-ordered");
                 self.running.insert(backend.clone());
                 self.order(&backend, Order::Prompt(text));
             }
             Output::Interrupt { backend } => self.order(&backend, Order::Interrupt),
             Output::Retire { backend } => self.order(&backend, Order::Retire),
             Output::Forget { backend, session } => {
+                fault::at("forget-ordered");
                 self.running.remove(&backend);
                 self.order(&backend, Order::Forget(session));
             }
@@ -280,6 +295,7 @@ impl Core {
             Output::SetModel { backend, model } => self.order(&backend, Order::Model(model)),
             Output::Answer { call, outcome } => {
                 if let Some(answer) = self.calls.remove(&call) {
+                    fault::at("tool-answered");
                     // The agent may have given up waiting.
                     let _ = answer.send(outcome);
                 }

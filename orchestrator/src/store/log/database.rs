@@ -6,6 +6,7 @@
 
 use super::schema::{self, Contents, Migration};
 use super::{LogError, Opened, Pending};
+use crate::fault;
 use crate::store::files;
 use crate::store::lock::OwnerLock;
 use rusqlite::{Connection, OpenFlags};
@@ -312,9 +313,11 @@ impl Writer {
             }
             answers.push(ran.answer);
         }
+        fault::at("group-written");
         if broken.is_none() {
             broken = self.execute("COMMIT").err();
         }
+        fault::at("group-committed");
         match &broken {
             Some(_) if !self.connection.is_autocommit() => {
                 // The group's error is the one to report; a transaction that cannot even be rolled back shows at

@@ -2,6 +2,7 @@
 
 use super::schema::MIGRATIONS;
 use super::{Appended, Database, LogError, LogStore, NewRow, Opened, Pending, Row};
+use crate::fault;
 use crate::store::home::Home;
 use routing_core::id::{ConversationKey, Seq};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -99,7 +100,11 @@ fn settle(connection: &Connection, conversation: i64, row: &NewRow, settled: Seq
 
 impl LogStore for SqliteLog {
     fn append(&self, rows: Vec<NewRow>) -> Pending<Vec<Appended>> {
-        self.database.write(move |connection| append_within(connection, &rows))
+        self.database.write(move |connection| {
+            let appended = append_within(connection, &rows);
+            fault::at_rows("inserted", || rows.iter().map(|row| row.kind.as_str()));
+            appended
+        })
     }
 
     fn page(
