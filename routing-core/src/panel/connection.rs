@@ -240,6 +240,8 @@ impl Panel {
         }
         if welcome.after > self.transcript.last() {
             self.clear_transcript();
+            // The rows that told how these ended will not be sent any more.
+            self.leave();
             self.transcript.start_at(welcome.after);
         }
         if let Link::Greeting { welcomed, .. } = &mut self.connection.link

@@ -15,7 +15,7 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// How the record of a conversation begins that a new session is told with its first prompt.
+/// How the record of a conversation begins that a new session is told in its first prompt.
 const SEED: &str = "[This conversation began before your session.";
 /// How often a call of unknown outcome is repeated.
 const RETRIES: usize = 4;
@@ -126,12 +126,12 @@ impl Puppet {
                     self.rest(time).await?;
                 }
                 "add" => {
-                    let arguments = json!({"class_type": format!("Node-{mid}")});
+                    let arguments = json!({"class_type": format!("Node-{mid}-{}-{}", self.id, self.calls)});
                     self.call(&mid, "panel_add_node", arguments).await?;
                 }
                 "run" => self.call(&mid, "panel_run", json!({})).await?,
                 "ask" => {
-                    let question = format!("Which colour for {mid}?");
+                    let question = format!("Which colour for {mid}, {}-{}?", self.id, self.calls);
                     self.call(&mid, "panel_ask", json!({"question": question, "options": ["red", "blue"]})).await?;
                 }
                 "fail" => return self.order(json!({"do": "fail", "message": format!("{mid} fails")})).await,
@@ -202,10 +202,8 @@ impl Puppet {
 
 /// The prompt without the record of the conversation before it.
 fn without_seed(text: &str) -> &str {
-    match text.strip_prefix(SEED).and_then(|rest| rest.split_once("\n]\n\n")) {
-        Some((_, prompt)) => prompt,
-        None => text,
-    }
+    let told = text.find(SEED).and_then(|at| text.get(at..)?.split_once("\n]\n\n"));
+    told.map_or(text, |(_, prompt)| prompt)
 }
 
 /// The messages of a prompt: their ids, and what they want.
@@ -226,7 +224,7 @@ mod tests {
 
     #[test]
     fn what_a_new_session_is_told_does_not_count_as_given() {
-        let text = format!("{SEED} From its record:\nThe person: «a-1» say\n]\n\n[note]\n\n«a-2» run\n\n«a-3» say");
+        let text = format!("Instructions.\n\n{SEED} From its record:\nThe person: «a-1» say\n]\n\n[note]\n\n«a-2» run\n\n«a-3» say");
         let found = messages(without_seed(&text));
         assert_eq!(found, [("a-2".to_owned(), "run".to_owned()), ("a-3".to_owned(), "say".to_owned())]);
     }
