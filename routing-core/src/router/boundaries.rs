@@ -3,7 +3,7 @@
 use super::commits::Then;
 use super::conversation::Phase;
 use super::tabs::Tab;
-use super::{Output, Restored, Router};
+use super::{Output, Pending, Restored, Router};
 use crate::frame::{Ack, Session, TurnState};
 use crate::id::{AgentSessionId, Backend, MessageId, Seq, SocketId, TabKey, TurnId};
 use crate::ledger::{Asker, Purpose, Run};
@@ -151,7 +151,11 @@ impl Router {
             let run = Run { backend: backend.clone(), tab, title, seq: Some(ticket.seq) };
             self.runs.insert(text("prompt_id").into(), run);
         }
-        let items: Vec<Item> = waiting.iter().map(|row| item(row.seq, &row.kind, &row.body)).collect();
+        let taken_up = |row: &Pending| Item {
+            requeued: restored.put_back.contains(&row.seq),
+            ..item(row.seq, &row.kind, &row.body)
+        };
+        let items: Vec<Item> = waiting.iter().map(taken_up).collect();
         for item in &items {
             if let Source::Person { origin: Some(origin) } = &item.source {
                 self.remember_tab(origin);

@@ -343,6 +343,7 @@ pub(super) fn unsettled(log: &[LogRow], records: &Records) -> Vec<String> {
         if !tab.connected {
             waits.push(format!("tab {name} is not connected"));
         }
+        waits.extend(tab.asked.iter().map(|id| format!("question {id} is open in tab {name}")));
         for id in tab.runs.iter().filter(|(_, ended)| !**ended).map(|(id, _)| id) {
             waits.push(format!("{id} runs in tab {name}"));
         }

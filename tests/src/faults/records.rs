@@ -30,6 +30,10 @@ pub(super) struct TabRecord {
     pub(super) runs: BTreeMap<String, bool>,
     /// Questions that the person answered.
     pub(super) answered: BTreeSet<String>,
+    /// Questions that the person sees.
+    pub(super) asked: BTreeSet<String>,
+    /// Every frame, with the socket's number and which way it went.
+    pub(super) frames: Vec<String>,
     pub(super) connected: bool,
     /// The panel was told to stay away, and why.
     pub(super) down: Option<String>,

@@ -385,6 +385,9 @@ impl Stage {
                 let rows: Vec<u64> = tab.rows.iter().map(|row| row.seq).collect();
                 details.push_str(&format!("tab {name}: {:?}\n  rows {rows:?}\n  notices {:?}\n", tab.messages, tab.notices));
             }
+            for (name, tab) in &records.tabs {
+                tab.frames.iter().for_each(|frame| details.push_str(&format!("tab {name} at {frame}\n")));
+            }
             for given in &records.agents.given {
                 details.push_str(&format!("given to {}: {:?}\n", given.backend, given.text));
             }

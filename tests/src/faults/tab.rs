@@ -120,8 +120,14 @@ impl Page {
                 Some(order) = later.recv() => order,
                 Some((socket, news)) = news.recv() => match news {
                     News::Opened => PanelInput::Opened { socket },
-                    News::Frame(text) => PanelInput::Frame { socket, text },
-                    News::Closed(code, reason) => PanelInput::Closed { socket, code, reason },
+                    News::Frame(text) => {
+                        self.trace(socket, "<-", &text);
+                        PanelInput::Frame { socket, text }
+                    }
+                    News::Closed(code, reason) => {
+                        self.trace(socket, "closed", &code.to_string());
+                        PanelInput::Closed { socket, code, reason }
+                    }
                 },
                 () = timer => PanelInput::Tick,
             };
@@ -157,6 +163,7 @@ impl Page {
                 self.line.take_if(|(open, _)| *open == socket);
             }
             PanelOutput::Transmit { socket, text } => {
+                self.trace(socket, "->", &text);
                 if let Some((_, line)) = self.line.as_ref().filter(|(open, _)| *open == socket) {
                     let _ = line.send(text);
                 }
@@ -172,6 +179,11 @@ impl Page {
             }
             PanelOutput::Ui { change } => self.show(change),
         }
+    }
+
+    fn trace(&self, socket: u32, what: &str, text: &str) {
+        let (ms, text) = (self.begun.elapsed().as_millis(), text.chars().take(300).collect::<String>());
+        self.book.tab(&self.name, |record| record.frames.push(format!("{ms} ms, line {socket} {what} {text}")));
     }
 
     fn execute(&mut self, cmd: &str, args: &Map<String, Value>) -> Value {
@@ -242,11 +254,17 @@ impl Page {
                     record.down = Some(format!("{code:?} {reason:?}"));
                 }
             }),
-            UiChange::Question { question } => self.answer_later(question.ask_id),
+            UiChange::Question { question } => {
+                self.book.tab(&self.name, |record| record.asked.insert(question.ask_id.to_string()));
+                self.answer_later(question.ask_id);
+            }
             UiChange::QuestionClosed { ask_id, answered } => {
-                if answered {
-                    self.book.tab(&self.name, |record| record.answered.insert(ask_id.to_string()));
-                }
+                self.book.tab(&self.name, |record| {
+                    record.asked.remove(ask_id.as_str());
+                    if answered {
+                        record.answered.insert(ask_id.to_string());
+                    }
+                });
             }
             UiChange::Conversation { .. }
             | UiChange::Delta { .. }

@@ -137,7 +137,7 @@ fn b1_a_boundary_that_was_missed_ends_what_waited_before_it() {
     bench.daemon(json!({"type": "ack", "ok": true, "kind": "working", "mid": "m2", "settled": true}));
     assert_eq!(bench.message_states(), of("m2", &[Done]));
     bench.reconnect(5);
-    assert_eq!(bench.kinds().iter().filter(|kind| *kind == "user_message").count(), 2, "m1 once, m2 twice");
+    assert_eq!(bench.kinds().iter().filter(|kind| *kind == "user_message").count(), 3, "m1 once, m2 twice");
 }
 
 #[test]
