@@ -3,8 +3,8 @@
 use crate::agent::{self, AgentBackend};
 use crate::bridge::{self, BindError, Bridge, Parts};
 use crate::config::Config;
-use crate::fault;
 use crate::conversation::{Clock, Core, CoreParts, Found, Journal, KeeperParts};
+use crate::fault;
 use crate::hub::Hub;
 use crate::store::home::{Home, HomeError, TokenError, TokenFile};
 use crate::store::log::{LogError, SqliteLog};

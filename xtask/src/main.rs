@@ -131,6 +131,16 @@ mod tests {
     }
 
     #[test]
+    fn the_fault_harness_gets_its_own_options() {
+        let parsed =
+            Arguments::try_parse_from(["xtask", "faults", "--help", "--seed", "3"]).map(|parsed| parsed.command);
+        match parsed {
+            Ok(Command::Faults { arguments }) => assert_eq!(arguments, ["--help", "--seed", "3"]),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
     fn the_benchmark_gets_its_own_options() {
         let parsed =
             Arguments::try_parse_from(["xtask", "bench", "--quick", "--tabs", "3"]).map(|parsed| parsed.command);

@@ -153,8 +153,8 @@ impl Router {
             None => ack,
         };
         // In the log already and waiting no more: the panel may never be sent the row that says how it ended.
-        let settled = at.duplicate
-            && item.mid.as_ref().is_some_and(|mid| self.conversation(backend).held(mid).is_none());
+        let settled =
+            at.duplicate && item.mid.as_ref().is_some_and(|mid| self.conversation(backend).held(mid).is_none());
         let ack = if settled { ack.with("settled", true) } else { ack };
         self.send(sockets, ack);
         if at.duplicate {

@@ -144,8 +144,7 @@ impl Puppet {
 
     /// Calls a tool; a call of unknown outcome is repeated with its token (rule G11).
     async fn call(&mut self, mid: &str, tool: &'static str, mut arguments: Value) -> Result<(), Left> {
-        let called =
-            Called { backend: self.backend.clone(), mid: mid.to_owned(), tool, retries: 0, outcome: None };
+        let called = Called { backend: self.backend.clone(), mid: mid.to_owned(), tool, retries: 0, outcome: None };
         let at = self.book.agents(|agents| {
             agents.calls.push(called);
             agents.calls.len() - 1
@@ -224,7 +223,9 @@ mod tests {
 
     #[test]
     fn what_a_new_session_is_told_does_not_count_as_given() {
-        let text = format!("Instructions.\n\n{SEED} From its record:\nThe person: «a-1» say\n]\n\n[note]\n\n«a-2» run\n\n«a-3» say");
+        let text = format!(
+            "Instructions.\n\n{SEED} From its record:\nThe person: «a-1» say\n]\n\n[note]\n\n«a-2» run\n\n«a-3» say"
+        );
         let found = messages(without_seed(&text));
         assert_eq!(found, [("a-2".to_owned(), "run".to_owned()), ("a-3".to_owned(), "say".to_owned())]);
     }

@@ -6,6 +6,10 @@ use super::records::{AgentRecord, Records, TabRecord};
 use super::victim::LogRow;
 use std::collections::{BTreeMap, BTreeSet};
 
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;
+
 /// How a message is marked that is given to the agent again (rule T8).
 const AGAIN: &str = "[This message was interrupted before and is sent again.]";
 
@@ -182,7 +186,8 @@ impl<'a> Log<'a> {
                     continue;
                 }
                 let mid = row.text("mid");
-                let final_ends: Vec<_> = self.ends(backend, mid).filter(|end| end.text("outcome") != "put_back").collect();
+                let final_ends: Vec<_> =
+                    self.ends(backend, mid).filter(|end| end.text("outcome") != "put_back").collect();
                 let expected = match by.kind.as_str() {
                     "turn_end" => final_ends.len() == 1 && final_ends[0].seq == by.seq,
                     "boundary" => final_ends.len() <= 1,
@@ -226,7 +231,9 @@ impl<'a> Log<'a> {
                     }
                 }
                 found.expect(plain <= 1, || format!("{mid} was given {plain} times without the mark of a repetition"));
-                found.expect(marked <= back, || format!("{mid} was given again {marked} times and put back {back} times"));
+                found.expect(marked <= back, || {
+                    format!("{mid} was given again {marked} times and put back {back} times")
+                });
                 found.expect(plain + marked > 0 || !completed, || format!("{mid} is answered and was never given"));
             }
         }
@@ -263,11 +270,8 @@ impl<'a> Log<'a> {
             }
             for event in rows.iter().filter(|row| row.kind == "event") {
                 let told = event.text("text");
-                let times = agents
-                    .given
-                    .iter()
-                    .filter(|given| given.backend == **backend && given.text.contains(told))
-                    .count();
+                let times =
+                    agents.given.iter().filter(|given| given.backend == **backend && given.text.contains(told)).count();
                 let back = rows
                     .iter()
                     .filter(|row| row.kind == "turn_end" && row.text("outcome") == "put_back")
@@ -288,9 +292,8 @@ impl<'a> Log<'a> {
     /// A tab queues no run that no call asked for, and what an agent was told of is followed up.
     fn runs_of(&self, name: &str, tab: &TabRecord, agents: &AgentRecord, found: &mut Findings) {
         let calls = agents.calls.iter().filter(|call| call.backend == tab.backend && call.tool == "panel_run").count();
-        found.expect(tab.runs.len() <= calls, || {
-            format!("tab {name} queued {} runs for {calls} calls", tab.runs.len())
-        });
+        found
+            .expect(tab.runs.len() <= calls, || format!("tab {name} queued {} runs for {calls} calls", tab.runs.len()));
         for (id, ended) in &tab.runs {
             found.expect(*ended, || format!("{id} has not ended in tab {name}"));
             let told = agents.calls.iter().find(|call| {
@@ -315,7 +318,9 @@ fn questions(log: &Log<'_>, records: &Records, killed: bool, found: &mut Finding
         for id in &tab.answered {
             let results = records.agents.calls.iter().filter(|call| {
                 call.outcome.as_ref().is_some_and(|outcome| {
-                    outcome.as_ref().is_ok_and(|result| result["ask_id"].as_str() == Some(id) && result["answered"] == true)
+                    outcome
+                        .as_ref()
+                        .is_ok_and(|result| result["ask_id"].as_str() == Some(id) && result["answered"] == true)
                 })
             });
             let events = rows.iter().filter(|row| row.kind == "event" && row.text("ask_id") == id).count();

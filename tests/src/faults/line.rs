@@ -251,20 +251,14 @@ async fn half_open(state: &State, dice: &mut Dice) {
     state.tell_closed(1006, "");
 }
 
-async fn down(
-    mut stream: SplitStream<Socket>,
-    state: &State,
-    weather: &watch::Receiver<Weather>,
-    mut dice: Dice,
-) {
+async fn down(mut stream: SplitStream<Socket>, state: &State, weather: &watch::Receiver<Weather>, mut dice: Dice) {
     while let Some(Ok(message)) = stream.next().await {
         let text = match message {
             Message::Text(text) => text.to_string(),
             Message::Close(frame) => {
                 if !state.dead.load(Ordering::Relaxed) {
-                    let (code, reason) = frame.map_or((1005, String::new()), |frame| {
-                        (frame.code.into(), frame.reason.to_string())
-                    });
+                    let (code, reason) =
+                        frame.map_or((1005, String::new()), |frame| (frame.code.into(), frame.reason.to_string()));
                     state.tell_closed(code, &reason);
                 }
                 return;

@@ -261,9 +261,10 @@ impl Stage {
     async fn done(&mut self, tab: &str, mid: &str) -> Result<(), String> {
         let deadline = Instant::now() + SETTLED;
         while Instant::now() < deadline {
-            let over = self.book.open().tabs.get(tab).and_then(|tab| tab.messages.get(mid)).is_some_and(|state| {
-                state != "Waiting" && state != "Sent" && state != "Accepted" && state != "Seen"
-            });
+            let over =
+                self.book.open().tabs.get(tab).and_then(|tab| tab.messages.get(mid)).is_some_and(|state| {
+                    state != "Waiting" && state != "Sent" && state != "Accepted" && state != "Seen"
+                });
             if over {
                 return Ok(());
             }
@@ -383,7 +384,10 @@ impl Stage {
             }
             for (name, tab) in &records.tabs {
                 let rows: Vec<u64> = tab.rows.iter().map(|row| row.seq).collect();
-                details.push_str(&format!("tab {name}: {:?}\n  rows {rows:?}\n  notices {:?}\n", tab.messages, tab.notices));
+                details.push_str(&format!(
+                    "tab {name}: {:?}\n  rows {rows:?}\n  notices {:?}\n",
+                    tab.messages, tab.notices
+                ));
             }
             for (name, tab) in &records.tabs {
                 tab.frames.iter().for_each(|frame| details.push_str(&format!("tab {name} at {frame}\n")));

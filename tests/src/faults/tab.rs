@@ -6,7 +6,9 @@ use super::line::{self, Address, News, Weather};
 use super::records::{Book, Shown};
 use routing_core::frame::WorkflowIdentity;
 use routing_core::id::{AskId, PromptId};
-use routing_core::panel::{ConnectionState, MessageState, Outcome, Panel, PanelConfig, PanelInput, PanelOutput, UiChange};
+use routing_core::panel::{
+    ConnectionState, MessageState, Outcome, Panel, PanelConfig, PanelInput, PanelOutput, UiChange,
+};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};

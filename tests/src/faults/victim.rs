@@ -92,7 +92,8 @@ impl Victim {
         }
         let stdout = child.stdout.take().ok_or("the daemon has no output")?;
         let line = timeout(PATIENCE, BufReader::new(stdout).lines().next_line()).await;
-        let line = line.map_err(|_| "the daemon did not become ready".to_owned())?.map_err(|error| error.to_string())?;
+        let line =
+            line.map_err(|_| "the daemon did not become ready".to_owned())?.map_err(|error| error.to_string())?;
         let Some(line) = line else {
             let status = child.wait().await.map_err(|error| error.to_string())?;
             if was_killed(status) {
