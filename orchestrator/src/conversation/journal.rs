@@ -92,8 +92,9 @@ impl Journal {
 
     /// Those of the pending rows that a turn had taken before: it put them back.
     fn put_back(&self, conversation: &ConversationKey, pending: &[Row]) -> Result<Vec<Seq>, LogError> {
-        // A ticket may wait for days, and no turn takes it.
-        let waiting: Vec<Seq> = pending.iter().filter(|row| row.kind != "run").map(|row| row.seq).collect();
+        // Tickets may wait for days, and no turn takes them.
+        let taken_by_turns = |row: &&Row| ["user", "event"].contains(&row.kind.as_str());
+        let waiting: Vec<Seq> = pending.iter().filter(taken_by_turns).map(|row| row.seq).collect();
         let Some(mut after) = waiting.first().copied() else { return Ok(Vec::new()) };
         let mut taken = std::collections::BTreeSet::new();
         loop {
