@@ -18,6 +18,8 @@ use tokio::time::{Instant, sleep};
 const TABS: &[(&str, &str)] = &[("a", "one"), ("b", "one"), ("c", "two")];
 /// How long the end may take once all is calm.
 const SETTLED: Duration = Duration::from_secs(45);
+/// How long lines may still be rough once all is calm, in milliseconds.
+const RAIN_ENDS_MS: u64 = 500;
 /// How long an agent may outlive its daemon: its group is asked to end, and killed a second later.
 const AGENTS_GONE: Duration = Duration::from_secs(15);
 /// How long a question holds its call, in milliseconds.
@@ -148,7 +150,11 @@ impl Stage {
             Some(point) => self.tour(point).await?,
             None => self.load(story).await?,
         }
-        self.weather.send_replace(Weather::CALM);
+        if story.weather != Weather::CALM {
+            self.weather.send_replace(Weather::CALM);
+            // A line that was dead before is told to be only now.
+            self.pause(RAIN_ENDS_MS).await?;
+        }
         self.settle().await?;
         self.stop().await?;
         let log = read_log(&self.home, false)?;
