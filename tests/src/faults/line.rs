@@ -1,6 +1,6 @@
 //! A line between a panel and the daemon that can misbehave as networks and relays do: frames are lost with the
 //! connection's end, come twice, come late, come after the next connection has said hello; or nothing comes and nobody
-//! is told. It knows no frame but the first, which is the hello.
+//! is told. It knows no frame.
 
 use super::dice::Dice;
 use futures_util::stream::{SplitSink, SplitStream};
@@ -202,14 +202,12 @@ async fn up(
     weather: &watch::Receiver<Weather>,
     mut dice: Dice,
 ) {
-    let mut first = true;
     loop {
         let Some(text) = outgoing.recv().await else {
             // The panel hung up. What it had sent is on its way.
             return if state.told.load(Ordering::Relaxed) { std::future::pending().await } else { () };
         };
         let fate = if state.told.load(Ordering::Relaxed) { Fate::Passes } else { weather.borrow().fate(&mut dice) };
-        let hello = std::mem::take(&mut first);
         if state.dead.load(Ordering::Relaxed) {
             continue;
         }
@@ -223,8 +221,6 @@ async fn up(
             Fate::Twice => copies = 2,
             Fate::Late => sleep(dice.time(1, 40)).await,
             Fate::Cut => return,
-            // A hello that comes after the next one would be another browser tab's.
-            Fate::Straggling if hello => {}
             Fate::Straggling => {
                 state.tell_closed(1006, "");
                 state.end_within(Duration::from_millis(900));

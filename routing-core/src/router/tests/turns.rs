@@ -358,7 +358,7 @@ fn t8_what_was_put_back_is_marked_also_after_a_restart() {
     bench.tell(Input::Restore { backend: "claude".into(), restored });
     bench.ready("claude");
     let again = "[This message was interrupted before and is sent again.]";
-    let prompt = bench.prompts()[0].clone();
+    let prompt = bench.prompts()[0];
     assert!(prompt.contains(&format!("{again}\n\ngiven before")), "{prompt}");
     assert_eq!(prompt.matches(again).count(), 1, "{prompt}");
 }
