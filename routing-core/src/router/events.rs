@@ -2,8 +2,9 @@
 
 use super::Router;
 use super::commits::Then;
+use super::conversation::Phase;
 use crate::frame::{Ack, AskClosed, PanelEvent, Reply};
-use crate::id::{AskId, Backend, PromptId, Seq, SocketId, TabKey};
+use crate::id::{AskId, Backend, CallId, PromptId, Seq, SocketId, TabKey};
 use crate::ledger::{Ask, Purpose, Run};
 use crate::turn::{Item, Source};
 use serde_json::{Value, json};
@@ -132,9 +133,13 @@ impl Router {
     fn take_answer(&mut self, id: &AskId, result: Option<Value>, now: u64) {
         let Some(ask) = self.asks.remove(id) else { return };
         let result = result.unwrap_or(Value::Null);
-        match ask.call.filter(|call| self.calls.contains_key(call)) {
+        let call = ask.call.filter(|call| self.calls.contains_key(call));
+        match call.filter(|call| self.is_heard(*call)) {
             Some(call) => self.answer(call, Ok(json!({"answered": true, "answer": result, "ask_id": id}))),
             None => {
+                if let Some(call) = call {
+                    self.answer(call, Err(crate::refusal::Refusal::ConversationClosed));
+                }
                 let question = ask.args.get("question").and_then(Value::as_str).unwrap_or_default();
                 let words = match &result {
                     Value::String(text) => text.clone(),
@@ -146,6 +151,13 @@ impl Router {
                 self.inject(&ask.backend, text, Some(format!("ask:{id}")), about, None, now);
             }
         }
+    }
+
+    /// Whether the agent still listens to a call: not when the turn that made it was stopped or is over.
+    fn is_heard(&self, call: CallId) -> bool {
+        let Some(record) = self.calls.get(&call) else { return false };
+        let running = self.conversations.get(&record.backend).and_then(|one| one.running());
+        running.map(|turn| turn.id) == record.turn && running.is_none_or(|turn| turn.phase == Phase::Running)
     }
 
     /// Closes questions: their cards go, their calls are answered.
