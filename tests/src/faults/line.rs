@@ -205,7 +205,10 @@ async fn up(
     loop {
         let Some(text) = outgoing.recv().await else {
             // The panel hung up. What it had sent is on its way.
-            return if state.told.load(Ordering::Relaxed) { std::future::pending().await } else { () };
+            if !state.told.load(Ordering::Relaxed) {
+                return;
+            }
+            return std::future::pending().await;
         };
         let fate = if state.told.load(Ordering::Relaxed) { Fate::Passes } else { weather.borrow().fate(&mut dice) };
         if state.dead.load(Ordering::Relaxed) {

@@ -30,6 +30,6 @@ impl Story {
 
     /// Lines are rough; in every fourth story the daemon is killed, too.
     pub fn on_rough_lines(seed: u64) -> Self {
-        Self { seed, kills: usize::from(seed % 4 == 0), point: None, weather: Weather::ROUGH, messages: 6 }
+        Self { seed, kills: usize::from(seed.is_multiple_of(4)), point: None, weather: Weather::ROUGH, messages: 6 }
     }
 }

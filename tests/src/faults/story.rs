@@ -6,7 +6,7 @@ use super::dice::Dice;
 use super::line::Weather;
 use super::records::Book;
 use super::tab::Tab;
-use super::victim::{Start, Victim, read_log};
+use super::victim::{Victim, read_log};
 use crate::harness::{Home, programs};
 use routing_core::id::MessageId;
 use routing_core::panel::PanelInput;
@@ -130,14 +130,12 @@ impl Stage {
     /// Starts the daemon; when it dies at the point before it is up, starts it again.
     async fn start(&mut self, point: Option<&str>) -> Result<(), String> {
         let daemon = match Victim::start(&self.home, point).await? {
-            Start::Up(daemon) => daemon,
-            Start::Died => {
+            Some(daemon) => daemon,
+            None => {
                 self.kills += 1;
                 self.look_after_kill()?;
-                match Victim::start(&self.home, None).await? {
-                    Start::Up(daemon) => daemon,
-                    Start::Died => return Err("the daemon died without being told to".to_owned()),
-                }
+                let again = Victim::start(&self.home, None).await?;
+                again.ok_or("the daemon died without being told to")?
             }
         };
         self.address.send_replace(daemon.address.clone());
@@ -187,9 +185,7 @@ impl Stage {
                 Some((when, at)) if to_kill == 0 || when <= kill_at => {
                     tokio::time::sleep_until(when).await;
                     if let Some((_, input)) = next[at].take() {
-                        if let Some(tab) = self.tabs.iter().find(|tab| tab.name == tabs[at]) {
-                            tab.order(input);
-                        }
+                        self.order(&tabs[at], input);
                     }
                     next[at] = plans[at].next();
                 }

@@ -49,17 +49,9 @@ pub(super) struct Victim {
     log: Arc<Mutex<String>>,
 }
 
-/// How a start ended.
-pub(super) enum Start {
-    /// It serves.
-    Up(Victim),
-    /// It died before that, by the signal.
-    Died,
-}
-
 impl Victim {
-    /// Starts it, and has it die at a point if one is given.
-    pub(super) async fn start(home: &Home, fault: Option<&str>) -> Result<Start, String> {
+    /// Starts it, and has it die at a point if one is given. `None`: it died there before it was up.
+    pub(super) async fn start(home: &Home, fault: Option<&str>) -> Result<Option<Self>, String> {
         let program = match fault {
             Some(_) => faulty_program().to_owned(),
             None => programs().join("comfy-orchestrator"),
@@ -97,7 +89,7 @@ impl Victim {
         let Some(line) = line else {
             let status = child.wait().await.map_err(|error| error.to_string())?;
             if was_killed(status) {
-                return Ok(Start::Died);
+                return Ok(None);
             }
             let log = log.lock().expect("no panic while it is held").clone();
             return Err(format!("the daemon did not start ({status}): {log}"));
@@ -105,7 +97,7 @@ impl Victim {
         let ready: Value = serde_json::from_str(&line).map_err(|error| format!("{line}: {error}"))?;
         let file = ready["token_file"].as_str().ok_or_else(|| format!("not ready: {line}"))?;
         let token = std::fs::read_to_string(file).map_err(|error| error.to_string())?.trim().to_owned();
-        Ok(Start::Up(Self { child, address: Address { port: home.port, token }, log }))
+        Ok(Some(Self { child, address: Address { port: home.port, token }, log }))
     }
 
     /// Waits until it is gone; whether it was killed.
