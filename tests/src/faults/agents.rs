@@ -78,7 +78,7 @@ async fn serve(backend: String, id: usize, stream: TcpStream, dice: Dice, book: 
             }
         }
     });
-    let puppet = Puppet { backend, id, out, queue, dice, book: book.clone(), calls: 0 };
+    let puppet = Puppet { backend, id, out, queue, dice, book: book.clone(), calls: 0, turn: 0 };
     puppet.live().await;
     reading.abort();
     book.agents(|agents| agents.running.remove(&id));
@@ -92,6 +92,8 @@ struct Puppet {
     dice: Dice,
     book: Book,
     calls: u32,
+    /// The running turn: orders for it must not reach the next one.
+    turn: u64,
 }
 
 /// Why a turn is left.
@@ -108,6 +110,7 @@ impl Puppet {
             if event["event"] != "prompt" {
                 continue;
             }
+            self.turn = event["turn"].as_u64().unwrap_or_default();
             let text = without_seed(event["text"].as_str().unwrap_or_default()).to_owned();
             let given = Given { backend: self.backend.clone(), text: text.clone() };
             self.book.agents(|agents| agents.given.push(given));
@@ -194,7 +197,8 @@ impl Puppet {
         }
     }
 
-    async fn order(&mut self, order: Value) -> Result<(), Left> {
+    async fn order(&mut self, mut order: Value) -> Result<(), Left> {
+        order["turn"] = json!(self.turn);
         self.out.write_all(format!("{order}\n").as_bytes()).await.map_err(|_| Left::Gone)
     }
 }
