@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let cli = match Cli::read(std::env::args_os()) {
         Ok(cli) => cli,
         Err(ended) => {

@@ -4,6 +4,7 @@ use crate::agent::{self, AgentBackend};
 use crate::bridge::{self, BindError, Bridge, Parts};
 use crate::config::Config;
 use crate::conversation::{Clock, Core, CoreParts, Found, Journal, KeeperParts};
+use crate::fault;
 use crate::hub::Hub;
 use crate::store::home::{Home, HomeError, TokenError, TokenFile};
 use crate::store::log::{LogError, SqliteLog};
@@ -169,6 +170,7 @@ pub async fn serve(
     if let Err(error) = journal.log().close().await {
         tracing::error!(%error, "the log could not be closed");
     }
+    fault::at("stop-closed");
     Ok(())
 }
 

@@ -215,7 +215,8 @@ async fn a_puppet_moves_as_its_strings_are_pulled() {
 
     let id = agent.send_prompt(&session, "third").await;
     assert_eq!(strings.event().await["turn"], 3);
-    strings.order(json!({"do": "fail", "message": "quota"})).await;
+    strings.order(json!({"do": "end", "turn": 2})).await;
+    strings.order(json!({"do": "fail", "message": "quota", "turn": 3})).await;
     assert_eq!(agent.answer(id).await.0["error"]["message"], "quota");
     strings.order(json!({"do": "exit", "code": 3})).await;
     assert_eq!(agent.exit_code().await, Some(3));

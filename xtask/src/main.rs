@@ -7,6 +7,7 @@
 )]
 
 mod check;
+mod faults;
 mod hygiene;
 mod panel;
 mod pins;
@@ -71,6 +72,13 @@ enum Command {
     Test,
     /// Run the daemon and a stand-in ComfyUI with the panel, to try it; Ctrl-C stops both
     Run(run::Options),
+    /// Kill the daemon at every fault point and at any moment, and let lines misbehave; `--help` names the options
+    #[command(disable_help_flag = true)]
+    Faults {
+        /// Arguments of the harness
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Run the benchmark; what follows is passed on to it
     Bench {
         /// Arguments of the benchmark
@@ -101,6 +109,7 @@ fn carry_out(arguments: Arguments) -> Result<()> {
         Command::Types { check } => types::types(&workspace, check),
         Command::Check { only } => check::check(&workspace, &only),
         Command::Test => suite::test(&workspace),
+        Command::Faults { arguments } => faults::faults(&workspace, arguments),
         Command::Run(options) => run::run(&workspace, &options),
         Command::Bench { arguments } => workspace
             .cargo()
@@ -119,6 +128,16 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_fault_harness_gets_its_own_options() {
+        let parsed =
+            Arguments::try_parse_from(["xtask", "faults", "--help", "--seed", "3"]).map(|parsed| parsed.command);
+        match parsed {
+            Ok(Command::Faults { arguments }) => assert_eq!(arguments, ["--help", "--seed", "3"]),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::progress::{Stages, say};
 use crate::setup::{self, Parts, browser, node, python};
 use crate::totals::Totals;
 use crate::workspace::Workspace;
-use crate::{check, panel, wasm};
+use crate::{check, faults, panel, wasm};
 
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 const TEST_LIMIT: Duration = Duration::from_secs(1800);
@@ -35,7 +35,8 @@ fn run_stages(workspace: &Workspace, stages: &mut Stages, totals: &mut Totals) -
     stages.run("check", || check::check(workspace, &[]))?;
     stages.run("build", || {
         // The black-box tests start the programs themselves.
-        workspace.cargo().args(["build", "--workspace", "--bins"]).limit(BUILD_LIMIT).visible()
+        workspace.cargo().args(["build", "--workspace", "--bins"]).limit(BUILD_LIMIT).visible()?;
+        faults::build_twin(workspace)
     })?;
     stages.run("rust tests", || rust_tests(workspace, totals))?;
     stages.run("panel", || {

@@ -3,6 +3,7 @@
 
 use super::metrics::Metrics;
 use super::replay::{PAGE_ROWS, ReplaySource};
+use crate::fault;
 use crate::hub::{SocketReceiver, ToSocket};
 use axum::body::Bytes;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
@@ -104,6 +105,7 @@ impl Writer {
     }
 
     async fn batch(&mut self, first: ToSocket) -> Result<Next, Unwritten> {
+        fault::at("frames-due");
         let (mut item, mut items, mut frames) = (Some(first), 0, 0);
         while let Some(now) = item {
             items += 1;

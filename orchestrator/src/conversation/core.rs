@@ -5,6 +5,7 @@ use super::Clock;
 use super::journal::{Journal, Written};
 use super::keeper::{Keeper, KeeperParts, Order, Report};
 use crate::agent::AgentBackend;
+use crate::fault;
 use crate::hub::{SocketSender, ToHub, ToSocket};
 use crate::store::log::LogError;
 use crate::store::sessions::Stored;
@@ -118,11 +119,13 @@ impl Core {
         let configured: Vec<Backend> = core.agents.keys().cloned().collect();
         for backend in configured {
             let restored = core.journal.restored(&ConversationKey::of(&backend))?;
+            fault::at("restoring");
             core.feed(Input::Restore { backend, restored });
         }
         for text in parts.notices {
             core.feed(Input::Notice { backend: core.default.clone(), text });
         }
+        fault::at("restored");
         Ok(core)
     }
 
@@ -156,6 +159,7 @@ impl Core {
     /// Turns are interrupted and their ends written down; then agents are closed and the log is flushed.
     async fn wind_down(&mut self) {
         self.stopping = true;
+        fault::at("stop-begun");
         for backend in self.running.clone() {
             self.order(&backend, Order::Interrupt);
         }
@@ -168,6 +172,7 @@ impl Core {
                 Some((backend, report)) = self.reports.recv() => self.on_report(backend, report),
             }
         }
+        fault::at("stop-turns-ended");
         let mut closing = Vec::new();
         for keeper in self.keepers.values() {
             let (done, closed) = oneshot::channel();
@@ -183,6 +188,7 @@ impl Core {
         if tokio::time::timeout(AGENTS_END, all).await.is_err() {
             tracing::warn!("an agent did not close in time; it ends with the daemon");
         }
+        fault::at("stop-agents-down");
         while let Ok((backend, report)) = self.reports.try_recv() {
             self.on_report(backend, report);
         }
@@ -203,6 +209,7 @@ impl Core {
         if let Err(error) = log.flush().await {
             tracing::warn!(code = error.code(), %error, "the log could not be flushed");
         }
+        fault::at("stop-flushed");
     }
 
     fn on_message(&mut self, message: ToHub) {
@@ -218,6 +225,7 @@ impl Core {
                 self.feed(Input::SocketClosed { socket });
             }
             ToHub::ToolCall { backend, tool, arguments, answer } => {
+                fault::at("tool-called");
                 self.next_call = self.next_call.next();
                 let call = self.next_call;
                 self.calls.insert(call, answer);
@@ -231,7 +239,9 @@ impl Core {
         match outcome {
             Ok(appended) => {
                 let placed = self.journal.placed(appended, said);
+                fault::at("report-due");
                 self.feed(Input::Appended { append, placed });
+                fault::at("report-taken");
             }
             Err(error) => {
                 tracing::warn!(code = error.code(), %error, "rows were not written");
@@ -292,18 +302,21 @@ impl Core {
             }
             Output::Close { socket, code, reason } => self.offer(socket, ToSocket::Close { code, reason }),
             Output::Append { append, rows, keep } => {
+                fault::at_rows("ordered", || rows.iter().map(|row| row.kind));
                 self.writing += 1;
                 self.journal.append(append, rows, keep, &self.pen);
             }
             Output::Wake { .. } if self.stopping => {}
             Output::Wake { backend, turn } => self.order(&backend, Order::Wake(turn)),
             Output::Prompt { backend, turn: _, text } => {
+                fault::at("prompt-ordered");
                 self.running.insert(backend.clone());
                 self.order(&backend, Order::Prompt(text));
             }
             Output::Interrupt { backend } => self.order(&backend, Order::Interrupt),
             Output::Retire { backend } => self.order(&backend, Order::Retire),
             Output::Forget { backend, session } => {
+                fault::at("forget-ordered");
                 self.running.remove(&backend);
                 self.order(&backend, Order::Forget(session));
             }
@@ -311,6 +324,7 @@ impl Core {
             Output::SetModel { backend, model } => self.order(&backend, Order::Model(model)),
             Output::Answer { call, outcome } => {
                 if let Some(answer) = self.calls.remove(&call) {
+                    fault::at("tool-answered");
                     // The agent may have given up waiting.
                     let _ = answer.send(outcome);
                 }

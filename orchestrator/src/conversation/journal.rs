@@ -10,6 +10,9 @@ use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
+/// Rows that are read at once when a start looks back.
+const PAGE: usize = 500;
+
 /// What became of an append.
 pub(super) struct Written {
     /// Its number.
@@ -75,13 +78,33 @@ impl Journal {
         let taken = started.iter().filter(|_| open).flat_map(|row| seqs(row.body.get("takes"))).collect();
         let start = self.log.last_of_kind(conversation, "boundary")?.map_or(Seq(0), |row| row.seq);
         let pending = self.log.pending(conversation)?;
+        let put_back = self.put_back(conversation, &pending)?;
         Ok(Restored {
             newest: self.log.newest(conversation)?,
             start,
             last_turn: TurnId(number(&started).max(number(&ended)).unwrap_or_default()),
             pending: pending.into_iter().map(|row| Pending { seq: row.seq, kind: row.kind, body: row.body }).collect(),
             taken,
+            put_back,
         })
+    }
+
+    /// Those of the pending rows that a turn had taken before: it put them back.
+    fn put_back(&self, conversation: &ConversationKey, pending: &[Row]) -> Result<Vec<Seq>, LogError> {
+        // Tickets may wait for days, and no turn takes them.
+        let taken_by_turns = |row: &&Row| ["user", "event"].contains(&row.kind.as_str());
+        let waiting: Vec<Seq> = pending.iter().filter(taken_by_turns).map(|row| row.seq).collect();
+        let Some(mut after) = waiting.first().copied() else { return Ok(Vec::new()) };
+        let mut taken = std::collections::BTreeSet::new();
+        loop {
+            let page = self.log.page(conversation, after, None, PAGE)?;
+            let Some(last) = page.last() else { break };
+            after = last.seq;
+            for start in page.iter().filter(|row| row.kind == "turn_start") {
+                taken.extend(seqs(start.body.get("takes")));
+            }
+        }
+        Ok(waiting.into_iter().filter(|seq| taken.contains(seq)).collect())
     }
 
     fn place(&self, appended: Appended, said: Option<Said>) -> Placed {

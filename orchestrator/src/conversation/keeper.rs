@@ -5,6 +5,7 @@ use super::journal::Journal;
 use super::{Clock, seed};
 use crate::agent::{AgentBackend, AgentSession, Launch, McpEndpoint, Prompt, StartError};
 use crate::config::Limits;
+use crate::fault;
 use crate::store::sessions::{SessionStore, Stored};
 use crate::tools::Handles;
 use routing_core::agent::{AgentEvent, TurnOutcome};
@@ -203,6 +204,7 @@ impl Keeper {
         match &event {
             AgentEvent::Session { id } => self.learnt_session(id).await,
             AgentEvent::TurnEnd { outcome, .. } => {
+                fault::at("turn-ended");
                 self.silence = None;
                 gone = matches!(outcome, TurnOutcome::Failed { code, .. } if code == "exited");
             }
@@ -269,8 +271,12 @@ impl Keeper {
         if self.up.is_some() {
             return self.report(Report::Ready(turn));
         }
+        fault::at("agent-starting");
         match self.start().await {
-            Some(Ok(())) => self.report(Report::Ready(turn)),
+            Some(Ok(())) => {
+                fault::at("agent-started");
+                self.report(Report::Ready(turn));
+            }
             Some(Err(error)) => {
                 let code = error.code().to_owned();
                 self.report(Report::Failed(turn, code, format!("The agent did not start: {error}.")));
@@ -384,7 +390,11 @@ impl Keeper {
         self.interrupted_for_silence = false;
         self.listen();
         match &mut self.up {
-            Some(up) => up.session.prompt(Prompt { text }).await,
+            Some(up) => {
+                fault::at("prompt-due");
+                up.session.prompt(Prompt { text }).await;
+                fault::at("prompt-given");
+            }
             None => {
                 // It went down between its start and the prompt.
                 self.silence = None;
@@ -404,7 +414,9 @@ impl Keeper {
         }
         let (sessions, key, id, now) =
             (self.parts.sessions.clone(), self.key.clone(), id.clone(), self.parts.clock.now_ms());
+        fault::at("session-learnt");
         let stored = tokio::task::spawn_blocking(move || sessions.set(&key, &id, now)).await;
+        fault::at("session-stored");
         if let Ok(Stored::Volatile(error)) = stored {
             tracing::warn!(%error, "the agent's session is not on disk");
         }
@@ -420,7 +432,9 @@ impl Keeper {
     }
 
     async fn forget(&mut self, session: Option<AgentSessionId>) {
+        fault::at("forget-begun");
         self.down().await;
+        fault::at("forget-agent-down");
         self.hint = None;
         self.seed = None;
         let (sessions, key, now) = (self.parts.sessions.clone(), self.key.clone(), self.parts.clock.now_ms());
@@ -429,6 +443,7 @@ impl Keeper {
             None => sessions.clear(&key, now),
         })
         .await;
+        fault::at("forget-stored");
         self.report(Report::Forgotten(stored.is_ok_and(|stored| stored.is_durable())));
     }
 

@@ -1,6 +1,7 @@
 //! The few file operations that durability rests on: replacing a file whole, setting one aside, private modes.
 //! Which file deserves which treatment is the caller's matter.
 
+use crate::fault;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -79,15 +80,22 @@ pub(super) fn replace(path: &Path, temporary: &Path, bytes: &[u8]) -> io::Result
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
+    fault::at("file-begun");
     let mut file = private_file().create_new(true).open(temporary)?;
-    if let Err(error) = file.write_all(bytes).and_then(|()| file.sync_all()) {
+    let written = file.write_all(bytes).and_then(|()| {
+        fault::at("file-written");
+        file.sync_all()
+    });
+    if let Err(error) = written {
         drop(file);
         // The write failed already; a partial file that stays is recognised as incomplete by its reader.
         let _ = fs::remove_file(temporary);
         return Err(error);
     }
     drop(file);
+    fault::at("file-synced");
     fs::rename(temporary, path)?;
+    fault::at("file-renamed");
     sync_folder_of(path)
 }
 

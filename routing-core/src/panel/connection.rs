@@ -15,6 +15,10 @@ const LONGEST_PAUSE_MS: u64 = 15_000;
 const POLICY: u16 = 1008;
 /// From here on the codes are the daemon's own, and mean: do not come back.
 const FIRST_FINAL: u16 = 4000;
+/// Close code: another connection of the same browser tab took over.
+const TAKEN_OVER: u16 = 4001;
+/// How long the hello of a socket that was lost may still be on its way to the daemon.
+const STRAY_MS: u64 = 120_000;
 
 /// Where the connection stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -44,6 +48,9 @@ pub(super) struct Connection {
     socket: u32,
     /// Attempts since the last welcome.
     attempts: u32,
+    /// Sockets that were lost after they had said hello, and when the last of them was: their hellos may come after the
+    /// next one's, and take over.
+    strays: (u32, u64),
     /// The daemon asked for a pause at least this long.
     pause_ms: u64,
     epoch: Option<String>,
@@ -141,8 +148,15 @@ impl Panel {
         if !self.connection.is_current(socket) {
             return;
         }
+        let own = code == TAKEN_OVER && self.takes_back(now);
+        if code < FIRST_FINAL {
+            self.strayed(now);
+        }
         self.lost(now);
-        if code == POLICY || code >= FIRST_FINAL {
+        if own {
+            // What took over may be an earlier socket of this very page.
+            self.wait(now, Some(reason), Some(code));
+        } else if code == POLICY || code >= FIRST_FINAL {
             self.connection.link = Link::Down;
             self.show_connection(ConnectionState::Down, Some(reason), Some(code), None);
         } else {
@@ -164,6 +178,21 @@ impl Panel {
         self.show_connection(ConnectionState::Waiting, reason, code, Some(until));
     }
 
+    fn strayed(&mut self, now: u64) {
+        if self.connection.is_open() {
+            self.connection.strays = (self.connection.strays.0.saturating_add(1), now);
+        }
+    }
+
+    /// Whether an earlier socket of this page may have taken over: once for each that there was, so that two pages of one
+    /// browser tab do not take turns for ever.
+    fn takes_back(&mut self, now: u64) -> bool {
+        let (left, last) = &mut self.connection.strays;
+        let may = *left > 0 && now < *last + STRAY_MS;
+        *left = if may { *left - 1 } else { 0 };
+        may
+    }
+
     /// What a socket's end means for everything that was under way on it.
     fn lost(&mut self, now: u64) {
         self.connection.hellos.clear();
@@ -175,6 +204,7 @@ impl Panel {
 
     /// Gives the socket up although it has not closed.
     fn hang_up(&mut self, now: u64, reason: &str) {
+        self.strayed(now);
         self.out.push_back(PanelOutput::Disconnect { socket: self.connection.socket });
         self.lost(now);
         self.wait(now, Some(reason.to_owned()), None);
@@ -182,6 +212,7 @@ impl Panel {
 
     /// Reads on over a new socket.
     pub(super) fn reopen(&mut self, now: u64) {
+        self.strayed(now);
         self.out.push_back(PanelOutput::Disconnect { socket: self.connection.socket });
         self.lost(now);
         self.connect(now);
@@ -240,6 +271,8 @@ impl Panel {
         }
         if welcome.after > self.transcript.last() {
             self.clear_transcript();
+            // The rows that told how these ended will not be sent any more.
+            self.leave();
             self.transcript.start_at(welcome.after);
         }
         if let Link::Greeting { welcomed, .. } = &mut self.connection.link

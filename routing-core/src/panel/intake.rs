@@ -55,7 +55,13 @@ impl Panel {
 
     fn ack(&mut self, ack: Ack) {
         match (ack.kind.as_str(), &ack.mid) {
-            ("working", Some(mid)) if ack.ok => self.accepted(mid),
+            ("working", Some(mid)) if ack.ok => {
+                if ack.extra.get("settled").and_then(Value::as_bool) == Some(true) {
+                    self.settled(mid);
+                } else {
+                    self.accepted(mid);
+                }
+            }
             ("working", Some(mid)) => {
                 let words = ack.message.clone().unwrap_or_default();
                 self.message_refused(mid, "refused".to_owned(), words);

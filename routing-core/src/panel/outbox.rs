@@ -155,6 +155,11 @@ impl Panel {
         }
     }
 
+    /// The daemon has had it in its log for long, and nothing is left to be done for it.
+    pub(super) fn settled(&mut self, mid: &MessageId) {
+        self.set_message(mid, MessageState::Done);
+    }
+
     /// The agent took it.
     pub(super) fn seen(&mut self, mid: &MessageId) {
         self.set_message(mid, MessageState::Seen);
@@ -168,7 +173,7 @@ impl Panel {
         }
     }
 
-    /// The tab left the conversation: what is in its log is that conversation's business.
+    /// The tab left the conversation, or a boundary ended it: what was in its log by then is over for this panel.
     pub(super) fn leave(&mut self) {
         let there = |one: &&Message| matches!(one.state, MessageState::Accepted | MessageState::Seen);
         let mids: Vec<MessageId> = self.outbox.messages.iter().filter(there).map(|one| one.mid.clone()).collect();

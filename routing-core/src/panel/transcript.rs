@@ -71,6 +71,8 @@ impl Panel {
         match row.kind {
             RowKind::Boundary => {
                 self.clear_transcript();
+                // What waited was settled with it.
+                self.leave();
                 self.show(UiChange::Todo { items: Vec::new() });
             }
             RowKind::TurnStart => mids.iter().for_each(|mid| self.seen(mid)),

@@ -3,7 +3,7 @@
 use super::commits::Then;
 use super::conversation::Phase;
 use super::tabs::Tab;
-use super::{Output, Restored, Router};
+use super::{Output, Pending, Restored, Router};
 use crate::frame::{Ack, Session, TurnState};
 use crate::id::{AgentSessionId, Backend, MessageId, Seq, SocketId, TabKey, TurnId};
 use crate::ledger::{Asker, Purpose, Run};
@@ -160,7 +160,11 @@ impl Router {
         for question in &questions {
             self.restore_question(backend, question);
         }
-        let items: Vec<Item> = waiting.iter().map(|row| item(row.seq, &row.kind, &row.body)).collect();
+        let taken_up = |row: &Pending| Item {
+            requeued: restored.put_back.contains(&row.seq),
+            ..item(row.seq, &row.kind, &row.body)
+        };
+        let items: Vec<Item> = waiting.iter().map(taken_up).collect();
         for item in &items {
             if let Source::Person { origin: Some(origin) } = &item.source {
                 self.remember_tab(origin);

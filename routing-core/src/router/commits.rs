@@ -56,6 +56,8 @@ pub(super) enum Then {
         call: CallId,
         /// Its result.
         result: Value,
+        /// What the agent is told where no call listens any more.
+        told: String,
     },
     /// Only show it.
     Show,
@@ -148,7 +150,7 @@ impl Router {
                 self.run_ticket(&id, Run { seq: Some(last.seq), ..run }, now);
             }
             Then::Question(id) => self.question_written(&backend, &id, Some(last.seq), now),
-            Then::Answered { call, result } => self.answer_call(call, result),
+            Then::Answered { call, result, told } => self.answer_written(&backend, call, result, told, now),
             Then::Show => {}
             Then::Begin(turn) => self.begin(&backend, turn, now),
             Then::End { turn, anchor } => self.ended(&backend, turn, anchor),
@@ -156,13 +158,6 @@ impl Router {
                 self.conversation(&backend).start = last.seq;
                 self.boundary_done(&backend, socket, ack);
             }
-        }
-    }
-
-    /// A boundary may have answered it meanwhile.
-    fn answer_call(&mut self, call: CallId, result: Value) {
-        if self.calls.contains_key(&call) {
-            self.answer(call, Ok(result));
         }
     }
 
@@ -187,6 +182,10 @@ impl Router {
             Some(mid) => ack.mid(mid),
             None => ack,
         };
+        // In the log already and waiting no more: the panel may never be sent the row that says how it ended.
+        let settled =
+            at.duplicate && item.mid.as_ref().is_some_and(|mid| self.conversation(backend).held(mid).is_none());
+        let ack = if settled { ack.with("settled", true) } else { ack };
         self.send(sockets, ack);
         if at.duplicate {
             return;
@@ -222,9 +221,9 @@ impl Router {
                 self.warn(&backend, message);
                 self.question_written(&backend, &id, None, now);
             }
-            Then::Answered { call, result } => {
+            Then::Answered { call, result, told } => {
                 self.warn(&backend, message);
-                self.answer_call(call, result);
+                self.answer_written(&backend, call, result, told, now);
             }
             Then::Begin(_) => {
                 // Nothing was given to the agent: the messages wait on, in their order.

@@ -155,6 +155,8 @@ pub struct Restored {
     pub pending: Vec<Pending>,
     /// Rows that a started turn had taken when the daemon stopped: their outcome is unknown.
     pub taken: Vec<Seq>,
+    /// Rows that an ended turn had taken and put back: given to the agent again, they are marked (rule T8).
+    pub put_back: Vec<Seq>,
 }
 
 /// An inbound row that still waits.

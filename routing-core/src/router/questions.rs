@@ -2,6 +2,7 @@
 //! conversation is cleared (rules F3, D6, B1).
 
 use super::commits::Then;
+use super::conversation::Phase;
 use super::{Pending, Router};
 use crate::command;
 use crate::frame::{AskClosed, Reply};
@@ -134,17 +135,42 @@ impl Router {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        let Some(call) = ask.call.filter(|call| self.calls.contains_key(call)) else {
-            let text = format!("[event] The person answered your question “{question}”: {words}. Do not ask it again.");
+        let told = format!("[event] The person answered your question “{question}”: {words}. Do not ask it again.");
+        let call = ask.call.filter(|call| self.calls.contains_key(call));
+        let Some(call) = call.filter(|call| self.is_heard(*call)) else {
+            if let Some(call) = call {
+                self.answer(call, Err(Refusal::ConversationClosed));
+            }
             let about = json!({"event": "answer", "ask_id": id, "answer": result});
-            return self.inject(&ask.backend, text, Some(format!("answer:{id}")), about, ask.seq, now);
+            return self.inject(&ask.backend, told, Some(format!("answer:{id}")), about, ask.seq, now);
         };
         let body = json!({"ask_id": id, "question": question, "answer": result, "text": words});
         let mut row = self.row(&ask.backend, "answer", body, now);
         row.key = Some(format!("answer:{id}"));
         row.settles = ask.seq.into_iter().collect();
         let result = json!({"answered": true, "answer": result, "ask_id": id});
-        self.commit(&ask.backend, vec![row], Then::Answered { call, result });
+        self.commit(&ask.backend, vec![row], Then::Answered { call, result, told });
+    }
+
+    /// The answer is on disk: the call gets it. One whose turn was stopped meanwhile is told as an event.
+    pub(super) fn answer_written(&mut self, backend: &Backend, call: CallId, result: Value, told: String, now: u64) {
+        // A boundary may have answered it meanwhile.
+        if !self.calls.contains_key(&call) {
+            return;
+        }
+        if self.is_heard(call) {
+            return self.answer(call, Ok(result));
+        }
+        self.answer(call, Err(Refusal::ConversationClosed));
+        let key = format!("told:{}", result["ask_id"].as_str().unwrap_or_default());
+        self.inject(backend, told, Some(key), json!({"event": "answer", "ask_id": result["ask_id"]}), None, now);
+    }
+
+    /// Whether the agent still listens to a call: not when the turn that made it was stopped or is over.
+    fn is_heard(&self, call: CallId) -> bool {
+        let Some(record) = self.calls.get(&call) else { return false };
+        let running = self.conversations.get(&record.backend).and_then(|one| one.running());
+        running.map(|turn| turn.id) == record.turn && running.is_none_or(|turn| turn.phase == Phase::Running)
     }
 
     /// Closes questions: their cards go, their calls are answered. Returns the rows that are settled by it.

@@ -217,12 +217,15 @@ impl Router {
                 if read {
                     return self.answer(call, Err(Refusal::NoReply { after_ms: sent.allowed }));
                 }
-                let backend = self.calls.get(&call).map(|call| call.backend.clone());
-                self.lost.push_back((rid.clone(), Lost { tab: sent.tab, cmd: sent.cmd, backend }));
+                let record = self.calls.get(&call);
+                let backend = record.map(|call| call.backend.clone());
+                // A lost retry may never have reached the panel. What it retries is what the panel's ledger knows.
+                let token = record.and_then(|call| call.retry_of.clone()).unwrap_or_else(|| rid.clone());
+                self.lost.push_back((rid, Lost { tab: sent.tab, cmd: sent.cmd, backend }));
                 if self.lost.len() > REMEMBERED {
                     self.lost.pop_front();
                 }
-                self.answer(call, Err(Refusal::UnknownOutcome { token: rid }));
+                self.answer(call, Err(Refusal::UnknownOutcome { token }));
             }
         }
     }

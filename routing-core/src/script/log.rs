@@ -66,8 +66,12 @@ fn restored(rows: &[Row]) -> Restored {
     let started = || rows.iter().filter(|row| row.new.kind == "turn_start");
     let ended: BTreeSet<u64> = rows.iter().filter(|row| row.new.kind == "turn_end").filter_map(turn_of).collect();
     let open = started().filter(|row| turn_of(row).is_some_and(|turn| !ended.contains(&turn)));
-    let taken: BTreeSet<u64> =
-        open.filter_map(|row| row.new.body.get("takes")?.as_array()).flatten().filter_map(Value::as_u64).collect();
+    let takes = |row: &Row| -> Vec<u64> {
+        let takes = row.new.body.get("takes").and_then(Value::as_array);
+        takes.into_iter().flatten().filter_map(Value::as_u64).collect()
+    };
+    let taken: BTreeSet<u64> = open.flat_map(takes).collect();
+    let ever: BTreeSet<u64> = started().flat_map(takes).collect();
     let pending: Vec<Pending> = rows
         .iter()
         .filter(|row| row.new.inbound && !row.settled)
@@ -78,6 +82,7 @@ fn restored(rows: &[Row]) -> Restored {
         start: rows.iter().rfind(|row| row.new.kind == "boundary").map(|row| row.seq).unwrap_or_default(),
         last_turn: TurnId(started().filter_map(turn_of).max().unwrap_or_default()),
         taken: pending.iter().map(|row| row.seq).filter(|seq| taken.contains(&seq.0)).collect(),
+        put_back: pending.iter().map(|row| row.seq).filter(|seq| ever.contains(&seq.0)).collect(),
         pending,
     }
 }

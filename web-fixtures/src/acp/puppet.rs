@@ -17,6 +17,14 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::{mpsc, oneshot};
 
+/// An order, and the turn that it is for: one for another turn than the running one comes too late and is passed over.
+#[derive(Debug, Deserialize)]
+struct Line {
+    turn: Option<u64>,
+    #[serde(flatten)]
+    order: Order,
+}
+
 /// What the test may order.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
@@ -67,6 +75,7 @@ pub(super) struct Strings {
 
 #[derive(Debug)]
 struct Active {
+    turn: u64,
     end: oneshot::Sender<TurnEnd>,
     said: String,
 }
@@ -112,7 +121,8 @@ impl Puppet {
             let mut lines = BufReader::new(orders).lines();
             while let Ok(Some(line)) = lines.next_line().await {
                 match serde_json::from_str(&line) {
-                    Ok(order) => carry_out(&agent, order).await,
+                    Ok(Line { turn: Some(turn), .. }) if !agent.puppet.as_ref().is_some_and(|it| it.plays(turn)) => {}
+                    Ok(Line { order, .. }) => carry_out(&agent, order).await,
                     Err(error) => refuse(&agent, &format!("not an order: {error}: {line}")),
                 }
             }
@@ -133,9 +143,9 @@ impl Puppet {
         }
     }
 
-    pub(super) fn begin_turn(&self) -> Strings {
+    pub(super) fn begin_turn(&self, turn: u64) -> Strings {
         let (end, ended) = oneshot::channel();
-        *lock(&self.active) = Some(Active { end, said: String::new() });
+        *lock(&self.active) = Some(Active { turn, end, said: String::new() });
         Strings { ended }
     }
 
@@ -149,6 +159,10 @@ impl Puppet {
         let Some(active) = lock(&self.active).take() else { return false };
         *lock(&self.finished) = active.said;
         active.end.send(end).is_ok()
+    }
+
+    fn plays(&self, turn: u64) -> bool {
+        lock(&self.active).as_ref().is_some_and(|active| active.turn == turn)
     }
 
     fn in_turn(&self) -> bool {

@@ -198,7 +198,7 @@ impl Turn<'_> {
 
     async fn be_pulled(&mut self, prompt: &Prompt) -> Result<String, Stop> {
         let Some(puppet) = &self.agent.puppet else { return Ok("end_turn".to_owned()) };
-        let strings = puppet.begin_turn();
+        let strings = puppet.begin_turn(prompt.turn);
         puppet.tell(&prompt.event());
         if self.agent.options.exit_in_turn {
             self.agent.exit(FAILED).await;

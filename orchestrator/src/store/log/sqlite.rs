@@ -2,6 +2,7 @@
 
 use super::schema::MIGRATIONS;
 use super::{Answer, Appended, Database, LogError, LogStore, NewRow, OnTrouble, Opened, Pending, Row};
+use crate::fault;
 use crate::store::home::Home;
 use routing_core::id::{ConversationKey, Seq};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -104,7 +105,12 @@ impl LogStore for SqliteLog {
             OnTrouble::Refuse => 0,
             OnTrouble::Keep => rows.iter().map(size).sum(),
         };
-        self.database.write_then(on_trouble, bytes, move |connection| append_within(connection, &rows), answer);
+        let insert = move |connection: &Connection| {
+            let appended = append_within(connection, &rows);
+            fault::at_rows("inserted", || rows.iter().map(|row| row.kind.as_str()));
+            appended
+        };
+        self.database.write_then(on_trouble, bytes, insert, answer);
     }
 
     fn trouble(&self) -> watch::Receiver<Option<LogError>> {

@@ -13,6 +13,7 @@
 //! are copied again by the next checkpoint.
 
 use super::LogError;
+use crate::fault;
 use crate::store::files;
 use crate::store::lock::OwnerLock;
 use rusqlite::Connection;
@@ -213,9 +214,11 @@ impl Writer {
             // Writes one page although nothing changes: an attempt that counts.
             broken = self.connection.execute_batch("PRAGMA user_version = 0").err().map(LogError::from);
         }
+        fault::at("group-written");
         if broken.is_none() {
             broken = self.execute("COMMIT").err();
         }
+        fault::at("group-committed");
         if broken.is_some() && !self.connection.is_autocommit() {
             // The group's error is the one to report; a transaction that cannot even be rolled back shows at the next
             // BEGIN.

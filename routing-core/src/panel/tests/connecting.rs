@@ -104,6 +104,19 @@ fn final_closes_stay_down_until_the_person_asks() {
 }
 
 #[test]
+fn a_late_hello_of_its_own_earlier_socket_keeps_no_panel_away() {
+    let mut bench = Bench::connected();
+    bench.reconnect(0);
+    // The hello of the first socket was held up on the way and comes after the second's.
+    bench.close(4001);
+    assert_eq!(bench.tick(), "reconnect");
+    bench.shake(0);
+    assert_eq!(bench.states().last(), Some(&ConnectionState::Connected));
+    bench.close(4001);
+    assert_eq!(bench.states(), [ConnectionState::Down], "another page of this browser tab");
+}
+
+#[test]
 fn a_silent_daemon_is_given_up_and_tried_again() {
     let mut bench = Bench::new(config());
     bench.input(PanelInput::Start);

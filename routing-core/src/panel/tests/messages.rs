@@ -110,6 +110,37 @@ fn a_message_is_followed_to_the_end_of_its_turn() {
 }
 
 #[test]
+fn b1_a_boundary_ends_what_waited_in_every_panel() {
+    let mut bench = Bench::connected();
+    bench.send("m1");
+    bench.ack("working", "m1");
+    bench.row(1, "user", json!({"mid": "m1"}));
+    bench.send("m2");
+    bench.row(2, "boundary", json!({"reason": "new_session"}));
+    let mut states = of("m1", &[Waiting, Sent, Accepted]);
+    states.extend(of("m2", &[Waiting, Sent]));
+    states.extend(of("m1", &[Done]));
+    // What was not acknowledged is in the log after the boundary, if at all.
+    assert_eq!(bench.message_states(), states);
+}
+
+#[test]
+fn b1_a_boundary_that_was_missed_ends_what_waited_before_it() {
+    let mut bench = Bench::connected();
+    bench.send("m1");
+    bench.ack("working", "m1");
+    bench.row(1, "user", json!({"mid": "m1"}));
+    bench.send("m2");
+    bench.reconnect(5);
+    bench.message_states();
+    // The acknowledgement of the second was lost with the first connection, and so was all that became of it.
+    bench.daemon(json!({"type": "ack", "ok": true, "kind": "working", "mid": "m2", "settled": true}));
+    assert_eq!(bench.message_states(), of("m2", &[Done]));
+    bench.reconnect(5);
+    assert_eq!(bench.kinds().iter().filter(|kind| *kind == "user_message").count(), 3, "m1 once, m2 twice");
+}
+
+#[test]
 fn f2_rows_tell_what_acknowledgements_on_a_lost_socket_would_have() {
     let mut bench = Bench::connected();
     bench.send("m1");

@@ -70,6 +70,22 @@ fn f2_what_is_said_without_a_tab_is_in_the_log() {
 }
 
 #[test]
+fn f3_an_answer_to_a_call_of_a_stopped_turn_reaches_the_agent_as_an_event() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.begin(1, "m1");
+    let ask = bench.call("ask", json!({"question": "Which?", "options": ["a", "b"]}));
+    bench.frame(1, &json!({"type": "interrupt"}));
+    // The card is still there, and the agent listens to its call no more.
+    bench.reply(1, json!("a"), Some("w1"));
+    assert_eq!(bench.refusal(ask).code(), "conversation_closed");
+    bench.end_as("claude", TurnOutcome::Interrupted);
+    bench.ready("claude");
+    let prompt = bench.prompts().pop().unwrap().to_owned();
+    assert!(prompt.contains("“Which?”: a"), "{prompt}");
+}
+
+#[test]
 fn f3_a_question_is_the_asked_tabs_and_its_card_outlives_the_call() {
     let mut bench = Bench::new();
     bench.join(1, "tab-1", "w1");

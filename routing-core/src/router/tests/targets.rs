@@ -254,6 +254,19 @@ fn g11_a_lost_write_is_of_unknown_outcome_and_a_lost_read_is_asked_again() {
 }
 
 #[test]
+fn g11_a_lost_retry_keeps_the_token_of_what_was_sent_first() {
+    let mut bench = begun();
+    let write = bench.widget();
+    bench.close(1);
+    let Refusal::UnknownOutcome { token: first } = bench.refusal(write).clone() else { panic!("another refusal") };
+    bench.join(2, "tab-1", "w1");
+    let again = bench.call("set_widget", json!({"node_id": 5, "widget": "steps", "value": 1, "retry_of": first}));
+    // Whether the retry arrived is not known. Only the first token leads to what may have run.
+    bench.close(2);
+    assert_eq!(*bench.refusal(again), Refusal::UnknownOutcome { token: first });
+}
+
+#[test]
 fn g11_a_write_without_an_answer_in_time_is_not_repeated_by_itself() {
     let mut bench = begun();
     let write = bench.widget();

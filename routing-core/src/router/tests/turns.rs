@@ -350,6 +350,20 @@ fn t9_a_stored_message_finds_its_tab_again() {
 }
 
 #[test]
+fn t8_what_was_put_back_is_marked_also_after_a_restart() {
+    let mut bench = Bench::new();
+    let row = |seq: u64, text: &str| Pending { seq: Seq(seq), kind: "user".into(), body: json!({"text": text}) };
+    let pending = vec![row(1, "given before"), row(4, "new")];
+    let restored = Restored { newest: Seq(4), pending, put_back: vec![Seq(1)], ..Restored::default() };
+    bench.tell(Input::Restore { backend: "claude".into(), restored });
+    bench.ready("claude");
+    let again = "[This message was interrupted before and is sent again.]";
+    let prompt = bench.prompts()[0];
+    assert!(prompt.contains(&format!("{again}\n\ngiven before")), "{prompt}");
+    assert_eq!(prompt.matches(again).count(), 1, "{prompt}");
+}
+
+#[test]
 fn t10_between_turns_the_last_speaker_else_the_newest() {
     let mut bench = Bench::new();
     let none = bench.call("search_nodes", json!({"query": "VAE"}));
