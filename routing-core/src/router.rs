@@ -11,6 +11,7 @@ mod input;
 mod messages;
 mod output;
 mod replies;
+mod runs;
 mod sockets;
 mod tabs;
 mod targets;

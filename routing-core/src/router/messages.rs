@@ -201,7 +201,7 @@ pub(super) fn for_agent(text: &str, body: &Value) -> String {
         .iter()
         .filter_map(|name| body.get(*name)?.as_array())
         .flatten()
-        .filter_map(super::events::output_name)
+        .filter_map(super::runs::output_name)
         .collect();
     match (attached.as_slice(), text.trim().is_empty()) {
         ([], _) => text.to_owned(),
