@@ -122,6 +122,9 @@ impl Run {
             | Output::Retire { .. }
             | Output::ResumeHint { .. }
             | Output::SetModel { .. }
+            | Output::WatchRun { .. }
+            | Output::UnwatchRun { .. }
+            | Output::LookAtRuns { .. }
             | Output::Log { .. } => {}
         }
     }

@@ -1,11 +1,11 @@
 //! What reaches the agent without the person saying it: ended runs, errors, late answers (rules T3, F3, D6).
 
-use super::Router;
 use super::commits::Then;
+use super::{NewRow, Router};
 use crate::frame::{AskClosed, PanelEvent, Reply};
-use crate::id::{AskId, Backend, Seq, SocketId, TabKey};
+use crate::id::{AskId, Backend, SocketId, TabKey};
 use crate::ledger::{Ask, Purpose};
-use crate::turn::{Item, Source};
+use crate::turn::Item;
 use serde_json::{Value, json};
 
 impl Router {
@@ -20,30 +20,33 @@ impl Router {
                 }
                 let why = event.error.unwrap_or_else(|| "ComfyUI did not say why".to_owned());
                 let text = format!("[event] A run of workflow “{title}” could not be queued or failed: {why}");
-                self.inject(&backend, text, None, json!({"event": "run_error"}), None, now);
+                self.inject(&backend, text, None, json!({"event": "run_error"}), now);
             }
             _ => self.nack(socket, "unknown_event", format!("`{}` is no event that is known here.", event.kind)),
         }
     }
 
-    /// Puts an event in the log and in the queue, and settles the ticket that it ends.
-    pub(super) fn inject(
-        &mut self,
+    /// Puts an event in the log and in the queue.
+    fn inject(&mut self, backend: &Backend, text: String, key: Option<String>, about: Value, now: u64) {
+        let row = self.event_row(backend, &text, key, about, now);
+        let then = Then::Inject { item: Item::event(text, None), dropped: false, told_in: None, run: None };
+        self.commit(backend, vec![row], then);
+    }
+
+    pub(super) fn event_row(
+        &self,
         backend: &Backend,
-        text: String,
+        text: &str,
         key: Option<String>,
         about: Value,
-        ticket: Option<Seq>,
         now: u64,
-    ) {
+    ) -> NewRow {
         let mut body = about;
         body["text"] = json!(text);
         let mut row = self.row(backend, "event", body, now);
         row.key = key;
         row.inbound = true;
-        row.settles = ticket.into_iter().collect();
-        let item = Item { seq: Seq::default(), mid: None, text, context: None, source: Source::Event, requeued: false };
-        self.commit(backend, vec![row], Then::Inject { item, dropped: false });
+        row
     }
 
     /// An answer while the call still waits for it, or the panel's refusal to show the card.
@@ -100,7 +103,7 @@ impl Router {
                 let text =
                     format!("[event] The person answered your question “{question}”: {words}. Do not ask it again.");
                 let about = json!({"event": "answer", "ask_id": id, "answer": result});
-                self.inject(&ask.backend, text, Some(format!("ask:{id}")), about, None, now);
+                self.inject(&ask.backend, text, Some(format!("ask:{id}")), about, now);
             }
         }
     }

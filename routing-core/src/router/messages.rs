@@ -79,6 +79,8 @@ impl Router {
             context: message.context,
             source: Source::Person { origin },
             requeued: false,
+            quiet: false,
+            run: None,
         };
         self.commit(&backend, vec![row], Then::Accept { sockets: vec![socket], item, cancelled: false });
     }
@@ -201,7 +203,7 @@ pub(super) fn for_agent(text: &str, body: &Value) -> String {
         .iter()
         .filter_map(|name| body.get(*name)?.as_array())
         .flatten()
-        .filter_map(super::runs::output_name)
+        .filter_map(crate::run::file_name)
         .collect();
     match (attached.as_slice(), text.trim().is_empty()) {
         ([], _) => text.to_owned(),
