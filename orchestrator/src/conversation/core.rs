@@ -5,6 +5,7 @@ use super::Clock;
 use super::journal::{Journal, Written};
 use super::keeper::{Keeper, KeeperParts, Order, Report};
 use crate::agent::AgentBackend;
+use crate::comfy;
 use crate::hub::{SocketSender, ToHub, ToSocket};
 use crate::store::log::LogError;
 use axum::extract::ws::Utf8Bytes;
@@ -67,6 +68,8 @@ pub struct Core {
     reporter: mpsc::UnboundedSender<(Backend, Report)>,
     found: mpsc::Receiver<Found>,
     sockets: BTreeMap<SocketId, SocketSender>,
+    comfyuis: mpsc::UnboundedSender<comfy::Order>,
+    runs: mpsc::UnboundedReceiver<comfy::Report>,
     calls: BTreeMap<CallId, oneshot::Sender<Result<Value, Refusal>>>,
     next_call: CallId,
     /// Turns that were given to an agent and have not ended.
@@ -85,6 +88,7 @@ impl Core {
     pub fn new(parts: CoreParts) -> Result<Self, LogError> {
         let (reporter, reports) = mpsc::unbounded_channel();
         let (pen, written) = parts.journal.pen();
+        let (comfyuis, runs) = comfy::spawn();
         let mut core = Self {
             default: parts.config.default.clone(),
             router: Router::new(parts.config),
@@ -100,6 +104,8 @@ impl Core {
             reporter,
             found: parts.found,
             sockets: BTreeMap::new(),
+            comfyuis,
+            runs,
             calls: BTreeMap::new(),
             next_call: CallId::default(),
             running: std::collections::BTreeSet::new(),
@@ -137,6 +143,7 @@ impl Core {
                     None => break,
                 },
                 Some((backends, models)) = self.found.recv() => self.feed(Input::Backends { backends, models }),
+                Some(report) = self.runs.recv() => self.on_runs(report),
                 () = timer => self.feed(Input::Tick),
             }
         }
@@ -227,6 +234,13 @@ impl Core {
         }
     }
 
+    fn on_runs(&mut self, comfy::Report { comfyui, call, seen }: comfy::Report) {
+        self.feed(match seen {
+            Ok(runs) => Input::RunsSeen { comfyui, runs, call },
+            Err(why) => Input::ComfyuiDown { comfyui, why, call },
+        });
+    }
+
     fn on_report(&mut self, backend: Backend, report: Report) {
         match report {
             Report::Ready(turn) => self.feed(Input::AgentReady { backend, turn }),
@@ -278,6 +292,11 @@ impl Core {
             }
             Output::ResumeHint { backend, session } => self.order(&backend, Order::Hint(session)),
             Output::SetModel { backend, model } => self.order(&backend, Order::Model(model)),
+            Output::WatchRun { comfyui, prompt_id } => self.at_comfyui(comfy::Order::Watch { comfyui, prompt_id }),
+            Output::UnwatchRun { comfyui, prompt_id } => self.at_comfyui(comfy::Order::Unwatch { comfyui, prompt_id }),
+            Output::LookAtRuns { comfyui, prompt_ids, call } => {
+                self.at_comfyui(comfy::Order::Look { comfyui, prompt_ids, call });
+            }
             Output::Answer { call, outcome } => {
                 if let Some(answer) = self.calls.remove(&call) {
                     // The agent may have given up waiting.
@@ -286,6 +305,11 @@ impl Core {
             }
             Output::Log { event, detail } => tracing::warn!(event, detail, "routing"),
         }
+    }
+
+    fn at_comfyui(&self, order: comfy::Order) {
+        // It takes orders for as long as this task lives.
+        let _ = self.comfyuis.send(order);
     }
 
     /// One encoding for every socket that gets the frame.

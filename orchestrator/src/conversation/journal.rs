@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use routing_core::id::{ConversationKey, Seq, TurnId};
 use routing_core::router::{self, Pending, Placed, Restored, row_frame};
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -79,13 +80,44 @@ impl Journal {
         let taken = started.iter().filter(|_| open).flat_map(|row| seqs(row.body.get("takes"))).collect();
         let start = self.log.last_of_kind(conversation, "boundary")?.map_or(Seq(0), |row| row.seq);
         let pending = self.log.pending(conversation)?;
+        let turns = self.turns_of(conversation, &pending)?;
+        let pending = pending.into_iter().map(|row| Pending {
+            turns: turns.get(&row.seq).map_or(0, |turns| u32::try_from(turns.len()).unwrap_or(u32::MAX)),
+            seq: row.seq,
+            kind: row.kind,
+            body: row.body,
+        });
         Ok(Restored {
             newest: self.log.newest(conversation)?,
             start,
             last_turn: TurnId(number(&started).max(number(&ended)).unwrap_or_default()),
-            pending: pending.into_iter().map(|row| Pending { seq: row.seq, kind: row.kind, body: row.body }).collect(),
+            pending: pending.collect(),
             taken,
+            again: ended.iter().flat_map(|row| seqs(row.body.get("again"))).collect(),
         })
+    }
+
+    /// Which turns had taken rows that wait still.
+    fn turns_of(
+        &self,
+        conversation: &ConversationKey,
+        pending: &[Row],
+    ) -> Result<BTreeMap<Seq, BTreeSet<u64>>, LogError> {
+        let mut turns: BTreeMap<Seq, BTreeSet<u64>> = BTreeMap::new();
+        // No turn takes the ticket of a run, and one may wait for long.
+        let first = pending.iter().filter(|row| row.kind != "run").map(|row| row.seq).min();
+        let Some(mut after) = first else { return Ok(turns) };
+        loop {
+            let page = self.log.page(conversation, after, None, PAGE)?;
+            let Some(last) = page.last() else { return Ok(turns) };
+            after = last.seq;
+            for row in page.iter().filter(|row| row.kind == "turn_start") {
+                let Some(turn) = row.body.get("turn").and_then(Value::as_u64) else { continue };
+                for seq in seqs(row.body.get("takes")) {
+                    turns.entry(seq).or_default().insert(turn);
+                }
+            }
+        }
     }
 
     fn place(&self, appended: Appended, said: Option<Said>) -> Placed {

@@ -220,7 +220,11 @@ impl World {
                 Cause { backends, quiet: hello, greeting: hello || is("set_backend"), call: None }
             }
             Input::Appended { .. } => plain(self.log.answering.map_or(all, |backend| vec![backend])),
-            Input::AppendFailed { .. } | Input::Backends { .. } | Input::Tick => plain(all),
+            Input::AppendFailed { .. }
+            | Input::Backends { .. }
+            | Input::RunsSeen { .. }
+            | Input::ComfyuiDown { .. }
+            | Input::Tick => plain(all),
             Input::AgentReady { backend, .. }
             | Input::AgentFailed { backend, .. }
             | Input::Agent { backend, .. }
@@ -281,7 +285,11 @@ impl World {
                 }
             }
             Output::Forget { backend, .. } => self.forgets(number(&backend)),
-            Output::ResumeHint { .. } | Output::SetModel { .. } => {}
+            Output::ResumeHint { .. }
+            | Output::SetModel { .. }
+            | Output::WatchRun { .. }
+            | Output::UnwatchRun { .. }
+            | Output::LookAtRuns { .. } => {}
             Output::Answer { call, outcome } => self.answered(call.0, &outcome, refused),
         }
     }
