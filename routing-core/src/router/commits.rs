@@ -20,6 +20,16 @@ pub(super) struct Commit {
     pub(super) then: Then,
 }
 
+impl Commit {
+    /// The ticket that it opens.
+    pub(super) fn ticket(&self) -> Option<(&PromptId, &Run)> {
+        match &self.then {
+            Then::Ticket { id, run, dropped: false } => Some((id, run)),
+            _ => None,
+        }
+    }
+}
+
 /// What follows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Then {

@@ -89,7 +89,9 @@ impl Router {
     pub(super) fn backlog_is_full(&self, backend: &Backend) -> bool {
         let joins = |then: &Then| matches!(then, Then::Accept { .. } | Then::Inject { .. });
         let soon = self.commits.values().filter(|commit| commit.backend == *backend && joins(&commit.then)).count();
-        let waiting = self.conversations.get(backend).map_or(0, |one| one.queue.len());
+        // What starts no turn must not keep out what would take it along.
+        let waiting =
+            self.conversations.get(backend).map_or(0, |one| one.queue.iter().filter(|item| !item.quiet).count());
         waiting + soon >= self.config.limits.backlog
     }
 

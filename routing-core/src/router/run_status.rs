@@ -2,10 +2,11 @@
 //! answer of its own. It must not decide how a run ended.
 
 use super::calls::Aimed;
+use super::commits::Commit;
 use super::{Output, Router};
 use crate::command::Effect;
-use crate::id::{Backend, CallId, PromptId};
-use crate::ledger::{Call, CallState};
+use crate::id::{Backend, CallId, PromptId, Seq};
+use crate::ledger::{Call, CallState, Run};
 use crate::run::{Progress, Sight};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,9 +20,13 @@ impl Router {
         let wanted: Vec<PromptId> = match args.get("prompt_id").and_then(Value::as_str) {
             Some(id) => vec![id.into()],
             None => {
-                let open = self.runs.iter().filter(|(_, run)| run.backend == backend).map(|(id, _)| id.clone());
+                let being_written = self.commits.values().filter_map(Commit::ticket);
+                let mut open: Vec<_> = self.runs.iter().chain(being_written).collect();
+                open.retain(|(_, run)| run.backend == backend);
+                // In the order in which they were queued.
+                open.sort_by_key(|(_, run)| run.seq.unwrap_or(Seq(u64::MAX)));
                 let told = self.told_runs.iter().rev().filter(|told| told.run.backend == backend).take(LAST);
-                open.chain(told.map(|told| told.id.clone())).collect()
+                open.into_iter().map(|(id, _)| id.clone()).chain(told.map(|told| told.id.clone())).collect()
             }
         };
         let mut asked: BTreeMap<String, Vec<PromptId>> = BTreeMap::new();
@@ -29,7 +34,7 @@ impl Router {
             if self.is_told(id) {
                 continue;
             }
-            let comfyui = match self.runs.get(id) {
+            let comfyui = match self.open_run(id) {
                 Some(run) => run.comfyui.clone(),
                 None => self.comfyui_in_use(&backend),
             };
@@ -46,6 +51,12 @@ impl Router {
             self.push(Output::LookAtRuns { comfyui, prompt_ids, call });
         }
         self.look_done(call, now);
+    }
+
+    /// The ticket of a run that is not told of, also while it is being written.
+    fn open_run(&self, id: &PromptId) -> Option<&Run> {
+        let mut being_written = self.commits.values().filter_map(Commit::ticket);
+        self.runs.get(id).or_else(|| being_written.find(|(other, _)| *other == id).map(|(_, run)| run))
     }
 
     fn is_told(&self, id: &PromptId) -> bool {
@@ -102,7 +113,7 @@ impl Router {
 
     fn standing(&self, id: &PromptId, found: Option<&Result<Sight, String>>) -> Value {
         let told = self.told_runs.iter().rfind(|told| told.id == *id);
-        let run = self.runs.get(id).or_else(|| told.map(|told| &told.run));
+        let run = self.open_run(id).or_else(|| told.map(|told| &told.run));
         let mut entry = match (told, run.and_then(|run| run.ending.as_ref()), found) {
             (Some(told), _, _) => told.ending.to_json(),
             (None, Some(ending), _) | (None, None, Some(Ok(Sight::Ended(ending)))) => ending.to_json(),

@@ -13,8 +13,10 @@ fn queued(ids: &[&str]) -> Bench {
     bench.tell(Input::SocketOpened { socket: SocketId(1), viewer: false, comfyui: Some(COMFY.to_owned()) });
     bench.hello(1, "tab-1", "w1", &json!({}));
     bench.begin(1, "m1");
-    bench.call("run", json!({"batch_count": ids.len()}));
-    bench.reply(1, json!({"prompt_ids": ids}), None);
+    if !ids.is_empty() {
+        bench.call("run", json!({"batch_count": ids.len()}));
+        bench.reply(1, json!({"prompt_ids": ids}), None);
+    }
     bench
 }
 
@@ -358,6 +360,16 @@ fn run_status_asks_comfyui_and_tells_each_state() {
     assert_eq!(states, ["done", "running", "queued"], "{told}");
     assert_eq!(told["runs"][0]["outputs"][0]["filename"], "a.png");
     assert_eq!((&told["runs"][2]["ahead"], &told["runs"][2]["workflow"]), (&json!(1), &json!("title of w1")));
+}
+
+#[test]
+fn run_status_knows_a_run_whose_ticket_is_being_written() {
+    let mut bench = queued(&[]);
+    bench.slow_log = true;
+    bench.call("run", json!({}));
+    bench.reply(1, json!({"prompt_id": "p1"}), None);
+    bench.call("run_status", json!({}));
+    assert_eq!(look(&bench).0, ["p1".into()]);
 }
 
 #[test]
