@@ -204,6 +204,20 @@ async fn d6_a_completion_whose_turn_a_crash_cut_off_is_told_once_more_and_not_a_
 }
 
 #[tokio::test]
+async fn d6_a_completion_whose_turn_the_stop_of_the_daemon_cut_off_goes_on() {
+    let mut scene = scene(5).await;
+    let id = scene.queue(&[1]).await.remove(0);
+    scene.end().await;
+    assert!(scene.agent.prompt().await.contains(&id));
+    scene.daemon.stop().await;
+    let daemon = scene.home.start().await;
+    let mut agent = scene.master.next().await;
+    let prompt = agent.prompt().await;
+    assert!(prompt.contains(&id) && prompt.contains("[Repeated"), "{prompt}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
 async fn report_050_a_completion_in_a_stopped_turn_goes_along_with_the_next_message() {
     let mut scene = scene(5).await;
     let id = scene.queue(&[1]).await.remove(0);
@@ -269,6 +283,23 @@ async fn panel_run_status_tells_what_comfyui_says_and_starts_no_turn_for_it() {
     assert!(prompt.contains(&ids[1]) && prompt.contains("is not known") && !prompt.contains(&ids[0]), "{prompt}");
     scene.end().await;
     assert!(scene.agent.is_quiet().await);
+    scene.daemon.stop().await;
+}
+
+#[tokio::test]
+async fn report_046_a_comfyui_that_does_not_answer_holds_no_panel_up() {
+    let mut scene = scene(5).await;
+    scene.comfy.stop().await;
+    scene.ticket(json!({"queued": true, "prompt_id": "p1"})).await;
+    let status = scene.agent.call("panel_run_status", json!({"prompt_id": "p1"})).await;
+    let run = &status["structured"]["runs"][0];
+    assert_eq!(run["state"], "unknown", "{status}");
+    assert!(run["why"].as_str().unwrap().contains("does not answer"), "{status}");
+    scene.end().await;
+    let mut told = ended("p1");
+    told["images"] = json!([{"filename": "a.png", "subfolder": "", "type": "output"}]);
+    scene.tab.send(told).await;
+    assert!(scene.agent.prompt().await.contains("Outputs: a.png (output)."));
     scene.daemon.stop().await;
 }
 

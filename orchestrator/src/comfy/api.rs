@@ -25,7 +25,7 @@ pub(super) enum ApiError {
     #[error("its address cannot be used ({0})")]
     Address(String),
     /// No encrypted connections are made.
-    #[error("it is reached over https, which the daemon does not speak: give its http address with --comfyui")]
+    #[error("it is reached over https, which the daemon does not speak; its panels tell how runs end")]
     Encrypted,
     /// No connection, or it broke.
     #[error("{0}; is it running?")]

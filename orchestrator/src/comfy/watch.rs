@@ -6,7 +6,7 @@ use super::api::{Api, ApiError};
 use super::read::{self, Frame};
 use futures_util::{SinkExt, StreamExt};
 use routing_core::id::PromptId;
-use routing_core::run::{Ending, Sight, files_of};
+use routing_core::run::{Ending, File, Sight, files_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -18,6 +18,10 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_conf
 
 /// How long several changes are gathered into one look.
 const GATHER: Duration = Duration::from_millis(40);
+/// Between two looks there is so many times what the last one took: a long queue is a long answer.
+const REST: u32 = 4;
+/// Files of one run that are kept until it ends.
+const MOST_FILES: usize = 500;
 /// How long a connect may take.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Between attempts to connect, at first and at most.
@@ -73,7 +77,7 @@ struct Known {
     /// Its end as the socket told it, until the history does.
     heard: Option<Ending>,
     /// Outputs that the socket told.
-    made: Vec<serde_json::Value>,
+    made: Vec<File>,
 }
 
 struct Watcher {
@@ -125,12 +129,13 @@ impl Watcher {
     /// While the socket is up.
     async fn listen(&mut self, api: &Api, mut socket: Socket) -> Result<(), Over> {
         let mut look_at = Some(Instant::now());
+        let mut rested_at = Instant::now();
         let mut heard_at = Instant::now();
         let mut asked = false;
         loop {
             let look = async {
                 match look_at {
-                    Some(at) => sleep_until(at).await,
+                    Some(at) => sleep_until(at.max(rested_at)).await,
                     None => std::future::pending().await,
                 }
             };
@@ -159,7 +164,9 @@ impl Watcher {
                 }
                 () = look => {
                     look_at = None;
+                    let begun = Instant::now();
                     self.look(api).await?;
+                    rested_at = Instant::now() + begun.elapsed() * REST;
                 }
                 () = sleep_until(heard_at + ALIVE) => {
                     if asked || socket.send(Message::Ping(Vec::new().into())).await.is_err() {
@@ -210,7 +217,7 @@ impl Watcher {
             Frame::Ended(id, ending) => match self.runs.get_mut(id) {
                 Some(known) => {
                     let mut ending = ending.clone();
-                    ending.add(known.made.iter().flat_map(files_of));
+                    ending.add(known.made.iter().cloned());
                     known.heard = Some(ending);
                     true
                 }
@@ -218,7 +225,8 @@ impl Watcher {
             },
             Frame::NodeDone(id, output) => {
                 if let Some(known) = self.runs.get_mut(id) {
-                    known.made.push(output.clone());
+                    known.made.extend(files_of(output));
+                    known.made.truncate(MOST_FILES);
                 }
                 false
             }

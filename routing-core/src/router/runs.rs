@@ -66,7 +66,8 @@ pub(super) fn queued(result: Option<&Value>) -> Queued {
 }
 
 impl Router {
-    /// Opens the ticket of each run (rules F3, D6): it counts once it is on disk.
+    /// Opens the ticket of each run (rules F3, D6): it counts once it is on disk. Returns whether there is one; if not,
+    /// nobody knows whether something was queued.
     ///
     /// # Errors
     /// Nothing was queued.

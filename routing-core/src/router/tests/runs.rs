@@ -104,6 +104,22 @@ fn report_046_a_silent_comfyui_holds_no_panel_up() {
 }
 
 #[test]
+fn report_045_a_completion_in_mid_turn_goes_before_whatever_else_waits() {
+    let mut bench = queued(&["p1"]);
+    for mid in ["m2", "m3"] {
+        bench.say(1, mid);
+    }
+    seen(&mut bench, "p1", success(&["a.png"]));
+    bench.end("claude");
+    bench.ready("claude");
+    let prompt = bench.prompts().pop().unwrap().to_owned();
+    assert!(prompt.contains("a.png") && prompt.contains("text of m2") && !prompt.contains("text of m3"), "{prompt}");
+    bench.end("claude");
+    bench.ready("claude");
+    assert!(!bench.prompts().pop().unwrap().contains("a.png"), "once");
+}
+
+#[test]
 fn report_047_the_run_is_told_under_the_workflow_that_it_was_queued_from() {
     let mut bench = queued(&["p1"]);
     bench.end("claude");
