@@ -105,6 +105,8 @@ fn announce(ready: &Ready, json: bool) {
 fn end_on_signal(stop: CancellationToken) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    // Where the size of files is limited, a write beyond it is an error like others and not the end of the daemon.
+    drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
     tokio::spawn(async move {
         loop {
             tokio::select! {

@@ -129,6 +129,8 @@ pub struct Ask {
     pub deadline: u64,
     /// The question and its choices, as they are sent.
     pub args: Map<String, Value>,
+    /// Its row in the log; `None` while it is being written, or where it could not be.
+    pub seq: Option<Seq>,
 }
 
 /// A prompt that an agent queued (rule F3).

@@ -305,7 +305,7 @@ impl Refusal {
             Self::TargetUndetermined => {
                 "Which workflow is in front could not be determined yet. Nothing was changed; try again shortly.".to_owned()
             }
-            Self::Superseded => "A newer request for the target took this one's place.".to_owned(),
+            Self::Superseded => "A newer request took this one's place.".to_owned(),
             Self::UnknownOutcome { token } => format!(
                 "Outcome unknown: the command was sent, but no answer came that says what became of it, so it may have been applied. Look with \
                  panel_graph_outline, or repeat the call with retry_of \"{token}\": it is then never applied twice."

@@ -10,6 +10,7 @@ mod events;
 mod input;
 mod messages;
 mod output;
+mod questions;
 mod replies;
 mod run_status;
 mod runs;
@@ -123,6 +124,10 @@ pub struct Router {
     commits: BTreeMap<u64, commits::Commit>,
     boundaries: BTreeMap<Backend, boundaries::Boundary>,
     counters: Counters,
+    /// What every tab is told while the log cannot be written.
+    log_trouble: Option<String>,
+    /// What rows bear is so far ahead of the time that inputs carry.
+    ahead: i64,
     outputs: VecDeque<Output>,
 }
 
@@ -156,6 +161,8 @@ impl Router {
             commits: BTreeMap::new(),
             boundaries: BTreeMap::new(),
             counters: Counters::default(),
+            log_trouble: None,
+            ahead: 0,
             outputs: VecDeque::new(),
         }
     }
@@ -169,6 +176,7 @@ impl Router {
             Input::SocketClosed { socket } => self.socket_closed(socket, now),
             Input::Appended { append, placed } => self.appended(append, &placed, now),
             Input::AppendFailed { append, code, message } => self.append_failed(append, &code, &message, now),
+            Input::LogTrouble { trouble } => self.log_trouble(trouble),
             Input::AgentReady { backend, turn } => self.agent_ready(&backend, turn, now),
             Input::AgentFailed { backend, turn, code, message } => {
                 self.agent_failed(&backend, turn, &code, &message, now);
@@ -182,6 +190,7 @@ impl Router {
             Input::RunsSeen { comfyui, runs, call } => self.runs_seen(&comfyui, runs, call, now),
             Input::ComfyuiDown { comfyui, why, call } => self.comfyui_down(&comfyui, &why, call, now),
             Input::Backends { backends, models } => self.backends_changed(backends, models),
+            Input::WallClock { ahead } => self.ahead = ahead,
             Input::Tick => self.tick(now),
         }
     }

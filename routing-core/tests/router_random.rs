@@ -100,7 +100,7 @@ impl Run {
                     }
                 }
             }
-            Output::Append { append, rows } => seen.appends.push_back((append, rows)),
+            Output::Append { append, rows, .. } => seen.appends.push_back((append, rows)),
             Output::Wake { backend, turn } => seen.wakes.push((backend, turn)),
             Output::Prompt { backend, .. } => {
                 assert!(seen.prompted.insert(backend.clone()), "two turns of {backend} at once");
@@ -237,6 +237,8 @@ impl Run {
         } else {
             json!({"type": "hello", "protocol": 1, "tab_id": identity, "workflow": workflow, "backend": backend, "headless": c.is_multiple_of(11)})
         };
+        // A legacy panel of the same name is another tab.
+        let identity = if c.is_multiple_of(7) { format!("legacy:{identity}") } else { identity };
         let before = self.seen.fronts.insert(identity.clone(), uuid);
         self.tab_comes();
         let greetings = self.seen.greetings;
@@ -423,8 +425,8 @@ impl Run {
             }
             for (at, row) in rows.iter().enumerate() {
                 let times = settled.get(&(at as u64 + 1)).copied().unwrap_or(0);
-                // A ticket may wait for a run that never ends here.
-                let open = row.kind == "run" || self.seen.unsettled_by_failure;
+                // A ticket may wait for a run that never ends here, a question for an answer that never comes.
+                let open = matches!(row.kind, "run" | "ask") || self.seen.unsettled_by_failure;
                 assert!(
                     times == 1 || times == 0 && (open || !row.inbound),
                     "{conversation} {at}: {row:?} {times} times"

@@ -355,3 +355,32 @@ async fn an_agent_dies_with_the_daemon_also_when_that_is_killed() {
     daemon.kill().await;
     assert!(agent.is_gone().await);
 }
+
+#[tokio::test]
+async fn f3_a_question_survives_a_killed_daemon() {
+    let (master, home) = one_agent("").await;
+    let daemon = home.start().await;
+    let mut tab = daemon.connect().await;
+    tab.hello("tab-1", None, SimpleCanvas::showing("w1")).await;
+    tab.canvas = None;
+    tab.say("m1", "ask me").await;
+    let mut agent = master.next().await;
+    agent.prompt().await;
+    agent.begin("panel_ask", json!({"question": "Which?", "options": ["red", "blue"]})).await;
+    let card = tab.until(&json!({"cmd": "ask_user"})).await;
+    daemon.kill().await;
+    let daemon = home.start().await;
+    let mut tab = daemon.connect().await;
+    tab.hello("tab-1", None, SimpleCanvas::showing("w1")).await;
+    tab.canvas = None;
+    let again = tab.until(&json!({"cmd": "ask_user", "ask_id": card["ask_id"]})).await;
+    let answer = json!({"rid": again["rid"], "ask_id": card["ask_id"], "ok": true, "result": "blue"});
+    tab.send(answer.clone()).await;
+    let mut agent = master.next().await;
+    let prompt = agent.prompt().await;
+    assert!(prompt.contains("Which?") && prompt.contains("blue"), "{prompt}");
+    tab.send(answer).await;
+    tab.until(&json!({"type": "nack", "code": "ask_closed"})).await;
+    agent.end().await;
+    daemon.stop().await;
+}

@@ -8,16 +8,17 @@ use crate::agent::AgentBackend;
 use crate::comfy;
 use crate::hub::{SocketSender, ToHub, ToSocket};
 use crate::store::log::LogError;
+use crate::store::sessions::Stored;
 use axum::extract::ws::Utf8Bytes;
 use routing_core::frame::{BackendInfo, FromDaemon, Model, Overloaded};
 use routing_core::id::{Backend, CallId, ConversationKey, SocketId};
 use routing_core::refusal::Refusal;
-use routing_core::router::{Config, Input, NewRow, Output, Router};
+use routing_core::router::{Config, Input, Output, Router};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 /// Close code of a socket that does not read.
@@ -30,6 +31,9 @@ const TURNS_END: Duration = Duration::from_millis(1_500);
 const AGENTS_END: Duration = Duration::from_millis(2_500);
 /// At a stop: how long the log may take for the last rows.
 const ROWS_END: Duration = Duration::from_millis(400);
+
+/// How far the wall clock may drift, in milliseconds, before rows take its time again.
+const DRIFT: u64 = 1_000;
 
 /// Agents as they were found, in order of preference, and their models.
 pub type Found = (Vec<BackendInfo>, BTreeMap<Backend, Vec<Model>>);
@@ -56,11 +60,14 @@ pub struct CoreParts {
 pub struct Core {
     router: Router,
     clock: Clock,
+    /// How far the wall clock is ahead, as the router knows it.
+    ahead: i64,
     default: Backend,
     inbox: mpsc::Receiver<ToHub>,
     journal: Journal,
-    pen: mpsc::UnboundedSender<(u64, Vec<NewRow>)>,
+    pen: mpsc::UnboundedSender<Written>,
     written: mpsc::UnboundedReceiver<Written>,
+    trouble: watch::Receiver<Option<LogError>>,
     agents: BTreeMap<Backend, Arc<dyn AgentBackend>>,
     keeper_parts: KeeperParts,
     keepers: BTreeMap<Backend, mpsc::UnboundedSender<Order>>,
@@ -87,12 +94,14 @@ impl Core {
     /// The log cannot be read.
     pub fn new(parts: CoreParts) -> Result<Self, LogError> {
         let (reporter, reports) = mpsc::unbounded_channel();
-        let (pen, written) = parts.journal.pen();
         let (comfyuis, runs) = comfy::spawn();
+        let (pen, written) = mpsc::unbounded_channel();
         let mut core = Self {
             default: parts.config.default.clone(),
             router: Router::new(parts.config),
             clock: parts.keepers.clock,
+            ahead: 0,
+            trouble: parts.journal.log().trouble(),
             inbox: parts.inbox,
             journal: parts.journal,
             pen,
@@ -136,6 +145,7 @@ impl Core {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
+                Ok(()) = self.trouble.changed() => self.on_trouble(),
                 Some(written) = self.written.recv() => self.on_written(written),
                 Some((backend, report)) = self.reports.recv() => self.on_report(backend, report),
                 message = self.inbox.recv() => match message {
@@ -198,7 +208,7 @@ impl Core {
         }
         let log = self.journal.log().clone();
         if let Err(error) = log.flush().await {
-            tracing::error!(%error, "the log could not be flushed");
+            tracing::warn!(code = error.code(), %error, "the log could not be flushed");
         }
     }
 
@@ -223,12 +233,15 @@ impl Core {
         }
     }
 
-    fn on_written(&mut self, (append, outcome): Written) {
+    fn on_written(&mut self, Written { append, said, outcome }: Written) {
         self.writing = self.writing.saturating_sub(1);
         match outcome {
-            Ok(placed) => self.feed(Input::Appended { append, placed }),
+            Ok(appended) => {
+                let placed = self.journal.placed(appended, said);
+                self.feed(Input::Appended { append, placed });
+            }
             Err(error) => {
-                tracing::error!(code = error.code(), %error, "rows were not written");
+                tracing::warn!(code = error.code(), %error, "rows were not written");
                 self.feed(Input::AppendFailed { append, code: error.code().to_owned(), message: error.to_string() });
             }
         }
@@ -239,6 +252,20 @@ impl Core {
             Ok(runs) => Input::RunsSeen { comfyui, runs, call },
             Err(why) => Input::ComfyuiDown { comfyui, why, call },
         });
+    }
+
+    fn on_trouble(&mut self) {
+        let trouble = self.trouble.borrow_and_update().as_ref().map(ToString::to_string);
+        if trouble.is_none() {
+            // It is the same disk: what it refused of the session file is written now, too.
+            let (sessions, now) = (self.keeper_parts.sessions.clone(), self.clock.now_ms());
+            tokio::task::spawn_blocking(move || {
+                if let Stored::Volatile(error) = sessions.catch_up(now) {
+                    tracing::warn!(code = error.code(), %error, "agent sessions are still not on disk");
+                }
+            });
+        }
+        self.feed(Input::LogTrouble { trouble });
     }
 
     fn on_report(&mut self, backend: Backend, report: Report) {
@@ -260,6 +287,11 @@ impl Core {
     }
 
     fn feed(&mut self, input: Input) {
+        let ahead = self.clock.ahead();
+        if ahead.abs_diff(self.ahead) > DRIFT {
+            self.ahead = ahead;
+            self.router.handle(Input::WallClock { ahead }, self.clock.now());
+        }
         self.router.handle(input, self.clock.now());
         while let Some(output) = self.router.poll_output() {
             self.carry_out(output);
@@ -273,10 +305,9 @@ impl Core {
                 self.offer(socket, ToSocket::Replay { conversation, after, upto, legacy });
             }
             Output::Close { socket, code, reason } => self.offer(socket, ToSocket::Close { code, reason }),
-            Output::Append { append, rows } => {
-                if self.pen.send((append, rows)).is_ok() {
-                    self.writing += 1;
-                }
+            Output::Append { append, rows, keep } => {
+                self.writing += 1;
+                self.journal.append(append, rows, keep, &self.pen);
             }
             Output::Wake { .. } if self.stopping => {}
             Output::Wake { backend, turn } => self.order(&backend, Order::Wake(turn)),

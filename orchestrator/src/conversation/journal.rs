@@ -2,7 +2,7 @@
 //! panel that missed some.
 
 use crate::bridge::{ReplayFailed, ReplayPage, ReplaySource};
-use crate::store::log::{Appended, LogError, LogStore, NewRow, Row};
+use crate::store::log::{Appended, LogError, LogStore, NewRow, OnTrouble, Row};
 use async_trait::async_trait;
 use routing_core::id::{ConversationKey, Seq, TurnId};
 use routing_core::router::{self, Pending, Placed, Restored, row_frame};
@@ -11,11 +11,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Rows of one look at the log.
-const PAGE: usize = 500;
-
-/// What became of an append: its number, and where the rows stand or why they are not there.
-pub(super) type Written = (u64, Result<Vec<Placed>, LogError>);
+/// What became of an append.
+pub(super) struct Written {
+    /// Its number.
+    pub(super) append: u64,
+    /// What its keyed rows say.
+    pub(super) said: Vec<Option<Said>>,
+    /// Where the rows stand, or why they are not there.
+    pub(super) outcome: Result<Vec<Appended>, LogError>,
+}
 
 /// The log of every conversation.
 #[derive(Clone)]
@@ -34,38 +38,30 @@ impl Journal {
         &self.log
     }
 
-    /// A way to write: appends go in the order in which they are sent, and are reported in that order.
-    pub(super) fn pen(&self) -> (mpsc::UnboundedSender<(u64, Vec<router::NewRow>)>, mpsc::UnboundedReceiver<Written>) {
-        let (orders, mut todo) = mpsc::unbounded_channel::<(u64, Vec<router::NewRow>)>();
-        let (done, written) = mpsc::unbounded_channel();
-        let (waiting, mut settled) = mpsc::unbounded_channel();
-        let writer = self.log.clone();
-        tokio::spawn(async move {
-            while let Some((append, rows)) = todo.recv().await {
-                let rows: Vec<NewRow> = rows.into_iter().map(stored).collect();
-                // What a keyed row says, to tell a repetition from another row under the same key.
-                let said: Vec<_> = rows.iter().map(|row| row.key.is_some().then(|| said(row))).collect();
-                let pending = writer.append(rows);
-                if waiting.send((append, said, pending)).is_err() {
-                    return;
-                }
-            }
-        });
-        let reader = self.clone();
-        tokio::spawn(async move {
-            while let Some((append, said, pending)) = settled.recv().await {
-                let outcome = match pending.await {
-                    Ok(placed) => {
-                        Ok(placed.into_iter().zip(said).map(|(placed, said)| reader.place(placed, said)).collect())
-                    }
-                    Err(error) => Err(error),
-                };
-                if done.send((append, outcome)).is_err() {
-                    return;
-                }
-            }
-        });
-        (orders, written)
+    /// Writes rows, in the order of the calls; what became of them comes to `written` in that order. Rows to keep are
+    /// written when the disk takes them, if it does not now.
+    pub(super) fn append(
+        &self,
+        append: u64,
+        rows: Vec<router::NewRow>,
+        keep: bool,
+        written: &mpsc::UnboundedSender<Written>,
+    ) {
+        let rows: Vec<NewRow> = rows.into_iter().map(stored).collect();
+        // What a keyed row says, to tell a repetition from another row under the same key.
+        let said = rows.iter().map(|row| row.key.is_some().then(|| said(row))).collect();
+        let on_trouble = if keep { OnTrouble::Keep } else { OnTrouble::Refuse };
+        let written = written.clone();
+        let answer = move |outcome| {
+            // The conversations have ended: the rows stand all the same.
+            let _ = written.send(Written { append, said, outcome });
+        };
+        self.log.append_then(rows, on_trouble, Box::new(answer));
+    }
+
+    /// Where the rows of an append stand, for the router.
+    pub(super) fn placed(&self, appended: Vec<Appended>, said: Vec<Option<Said>>) -> Vec<Placed> {
+        appended.into_iter().zip(said).map(|(appended, said)| self.place(appended, said)).collect()
     }
 
     /// What the log holds of a conversation, for the router.
@@ -133,20 +129,8 @@ impl Journal {
 
     /// Rows since the last boundary, the newest `most` of the kinds that people read.
     pub(super) fn recent(&self, conversation: &ConversationKey, most: usize) -> Result<Vec<Row>, LogError> {
-        let mut after = self.log.last_of_kind(conversation, "boundary")?.map_or(Seq(0), |row| row.seq);
-        let mut kept = std::collections::VecDeque::new();
-        loop {
-            let page = self.log.page(conversation, after, None, PAGE)?;
-            let Some(last) = page.last() else { break };
-            after = last.seq;
-            for row in page.into_iter().filter(|row| ["user", "say", "event"].contains(&row.kind.as_str())) {
-                kept.push_back(row);
-                if kept.len() > most {
-                    kept.pop_front();
-                }
-            }
-        }
-        Ok(kept.into())
+        let start = self.log.last_of_kind(conversation, "boundary")?.map_or(Seq(0), |row| row.seq);
+        self.log.newest_of_kinds(conversation, &["user", "say", "event", "ask", "answer"], start, most)
     }
 }
 
@@ -185,7 +169,7 @@ fn stored(row: router::NewRow) -> NewRow {
 }
 
 /// Whose row it is, and its text.
-type Said = (ConversationKey, Option<Value>);
+pub(super) type Said = (ConversationKey, Option<Value>);
 
 fn said(row: &NewRow) -> Said {
     (row.conversation.clone(), row.body.get("text").cloned())

@@ -12,7 +12,9 @@ pub use keeper::KeeperParts;
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Milliseconds since 1970 that never go back: the wall clock at the start, and what passed since then.
+/// Two times, both in milliseconds since 1970. Deadlines count on one that never goes back and never jumps: the wall
+/// clock at the start, and what passed since then. What people read and what outlives the daemon is the wall clock's,
+/// which is set by hand, and goes on while the computer sleeps.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     wall: u64,
@@ -22,22 +24,31 @@ pub struct Clock {
 impl Clock {
     /// A clock that starts now.
     pub fn start() -> Self {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_millis());
-        Self { wall: u64::try_from(wall).unwrap_or_default(), since: Instant::now() }
+        Self { wall: wall(), since: Instant::now() }
     }
 
-    /// The time.
+    /// The time that deadlines count on.
     pub fn now(&self) -> u64 {
         self.wall + u64::try_from(self.since.elapsed().as_millis()).unwrap_or_default()
     }
 
-    /// The time, as the stores take it.
+    /// The wall clock, as the stores take it.
     pub fn now_ms(&self) -> i64 {
-        i64::try_from(self.now()).unwrap_or(i64::MAX)
+        i64::try_from(wall()).unwrap_or(i64::MAX)
+    }
+
+    /// How far the wall clock is ahead of [`Self::now`].
+    pub fn ahead(&self) -> i64 {
+        self.now_ms().saturating_sub_unsigned(self.now())
     }
 
     /// When a time of this clock is, for timers.
     pub fn instant(&self, at: u64) -> Instant {
         self.since + std::time::Duration::from_millis(at.saturating_sub(self.wall))
     }
+}
+
+fn wall() -> u64 {
+    let passed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_millis());
+    u64::try_from(passed).unwrap_or_default()
 }

@@ -17,8 +17,8 @@ pub(super) fn seed(rows: &[Row]) -> Option<String> {
     for row in rows.iter().rev() {
         let Some(text) = row.body.get("text").and_then(Value::as_str) else { continue };
         let who = match row.kind.as_str() {
-            "user" => "The person",
-            "say" => "You",
+            "user" | "answer" => "The person",
+            "say" | "ask" => "You",
             _ => "The daemon",
         };
         let line = format!("{who}: {}", shortened(text));

@@ -23,6 +23,7 @@ const ENGLISH = {
   working: 'Working…',
   thinking: 'Thinking',
   answer: 'Answer',
+  asked: 'Asked:',
   plan: 'Plan',
   empty: 'Say what you want done on the canvas. The agent knows every workflow that you have open.',
   elsewhere: 'from another tab',

@@ -505,6 +505,10 @@ pub enum RowKind {
     Action,
     /// Something that the agent was told: a run ended, a mail came.
     Event,
+    /// The agent asked the person.
+    Ask,
+    /// The person answered.
+    Answer,
     /// A turn began.
     TurnStart,
     /// A turn ended.
@@ -526,6 +530,8 @@ impl RowKind {
             "notice" => Self::Notice,
             "action" => Self::Action,
             "event" => Self::Event,
+            "ask" => Self::Ask,
+            "answer" => Self::Answer,
             "turn_start" => Self::TurnStart,
             "turn_end" => Self::TurnEnd,
             "boundary" => Self::Boundary,

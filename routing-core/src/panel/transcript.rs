@@ -89,7 +89,13 @@ impl Panel {
                     self.accepted(&mid.clone());
                 }
             }
-            RowKind::Say | RowKind::Notice | RowKind::Action | RowKind::Event | RowKind::Other => {}
+            RowKind::Say
+            | RowKind::Notice
+            | RowKind::Action
+            | RowKind::Event
+            | RowKind::Ask
+            | RowKind::Answer
+            | RowKind::Other => {}
         }
         self.show(UiChange::Row { row });
     }

@@ -60,11 +60,16 @@ impl Router {
                 Then::Accept { cancelled: dropped, .. }
                 | Then::Inject { dropped, .. }
                 | Then::Ticket { dropped, .. } => *dropped = true,
-                Then::Show | Then::Begin(_) | Then::End { .. } | Then::Boundary { .. } => {}
+                Then::Question(_)
+                | Then::Answered { .. }
+                | Then::Show
+                | Then::Begin(_)
+                | Then::End { .. }
+                | Then::Boundary { .. } => {}
             }
         }
         self.close_calls(&backend, now);
-        self.close_asks(|ask| ask.backend == backend);
+        settles.extend(self.close_asks(|ask| ask.backend == backend).into_iter().map(|(_, seq)| seq));
         settles.extend(self.drop_runs(&backend));
         self.boundaries.insert(backend.clone(), Boundary { socket, session: session.clone(), settles, cut });
         self.push(Output::Forget { backend, session });
@@ -148,6 +153,10 @@ impl Router {
         for ticket in tickets {
             self.restore_ticket(backend, ticket.seq, &ticket.body);
         }
+        let (questions, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.kind == "ask");
+        for question in &questions {
+            self.restore_question(backend, question);
+        }
         let open_turn = rows.iter().any(|row| restored.taken.contains(&row.seq));
         let (cut_off, waiting): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| {
             // What the daemon itself said is said once more; what a person said is for that person to say again.
@@ -190,7 +199,7 @@ impl Router {
     }
 
     /// The tab of a stored message, known again by what it says of itself when it comes back.
-    fn remember_tab(&mut self, origin: &Origin) {
+    pub(super) fn remember_tab(&mut self, origin: &Origin) {
         self.tab_is_taken(&origin.tab);
         let known = origin.identity.as_ref().is_some_and(|identity| self.tab_by_identity(identity).is_some());
         if known || self.tabs.contains_key(&origin.tab) {

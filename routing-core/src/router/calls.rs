@@ -4,10 +4,10 @@ use super::{Output, Router};
 use crate::command::{self, Deadline, Effect, Site, Spec};
 use crate::frame::CommandFrame;
 use crate::id::{Backend, CallId, Rid, TabKey};
-use crate::ledger::{Ask, Call, CallState, Purpose, Sent};
+use crate::ledger::{Call, CallState, Purpose, Sent};
 use crate::refusal::{NoTarget, Refusal};
 use crate::{fence, guard};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// Where a call goes.
 pub(super) enum Aimed {
@@ -256,37 +256,6 @@ impl Router {
         Some(rid)
     }
 
-    /// A question: the card outlives the call that waits for it (rule F3).
-    fn ask(&mut self, call: CallId, mut record: Call, tab: &TabKey, now: u64) {
-        let id = self.fresh_ask();
-        let mut args = record.args.clone();
-        let plain = |choice: &Value| match choice {
-            Value::String(label) => json!({"label": label}),
-            other => other.clone(),
-        };
-        if let Some(Value::Array(options)) = args.get_mut("options") {
-            *options = options.iter().map(plain).collect();
-        }
-        args.insert("ask_id".to_owned(), json!(id));
-        let backend = record.backend.clone();
-        record.state = CallState::Asking(id.clone());
-        self.calls.insert(call, record);
-        let deadline = now + self.config.limits.ask;
-        self.asks.insert(
-            id.clone(),
-            Ask { backend: backend.clone(), tab: tab.clone(), call: Some(call), deadline, args: args.clone() },
-        );
-        self.send_ask(&id, now);
-    }
-
-    /// Shows a question's card, or shows it again: the same `ask_id` replaces it.
-    pub(super) fn send_ask(&mut self, id: &crate::id::AskId, now: u64) {
-        let Some(ask) = self.asks.get(id).cloned() else { return };
-        if let Some(spec) = command::by_cmd("ask_user") {
-            self.send_command(&ask.backend, spec, &ask.tab, ask.args, None, Purpose::Ask(id.clone()), now);
-        }
-    }
-
     pub(super) fn answer(&mut self, call: CallId, outcome: Result<Value, Refusal>) {
         self.calls.remove(&call);
         self.push(Output::Answer { call, outcome });
@@ -323,17 +292,6 @@ impl Router {
                 }
             }
         }
-        let cards: Vec<_> = self
-            .asks
-            .iter()
-            .filter(|(_, ask)| ask.tab == *key && self.tabs.get(key).is_some_and(|tab| tab.backend == ask.backend))
-            .map(|(id, _)| id.clone())
-            .collect();
-        for id in cards {
-            let shown = self.sent.values().any(|sent| sent.purpose == Purpose::Ask(id.clone()));
-            if !shown {
-                self.send_ask(&id, now);
-            }
-        }
+        self.show_questions(key, now);
     }
 }

@@ -4,7 +4,7 @@ use super::conversation::Phase;
 use super::messages::MID_TAKEN;
 use super::{NewRow, Output, Placed, Router, row_frame};
 use crate::frame::{Ack, Say, TurnAnchor, TurnState};
-use crate::id::{Backend, PromptId, Seq, SocketId, TurnId};
+use crate::id::{AskId, Backend, CallId, PromptId, Seq, SocketId, TurnId};
 use crate::ledger::{Run, Told};
 use crate::turn::Item;
 use serde_json::Value;
@@ -62,6 +62,15 @@ pub(super) enum Then {
         /// Its conversation was cleared while it was being written (rule B1).
         dropped: bool,
     },
+    /// A question: show its card (rule F3).
+    Question(AskId),
+    /// The answer to a question: give it to the call that waits.
+    Answered {
+        /// Which call.
+        call: CallId,
+        /// Its result.
+        result: Value,
+    },
     /// Only show it.
     Show,
     /// A turn's start: give the agent its prompt.
@@ -82,12 +91,29 @@ pub(super) enum Then {
     },
 }
 
+impl Then {
+    /// Whether nobody would say it again. The person can send again and press New chat again, and a turn's start is
+    /// tried again from here, where its messages can still be taken back.
+    fn is_kept(&self) -> bool {
+        match self {
+            Self::Inject { .. }
+            | Self::Ticket { .. }
+            | Self::Question(_)
+            | Self::Answered { .. }
+            | Self::Show
+            | Self::End { .. } => true,
+            Self::Accept { .. } | Self::Begin(_) | Self::Boundary { .. } => false,
+        }
+    }
+}
+
 impl Router {
     pub(super) fn commit(&mut self, backend: &Backend, rows: Vec<NewRow>, then: Then) {
         self.counters.commits += 1;
         let append = self.counters.commits;
+        let keep = then.is_kept();
         self.commits.insert(append, Commit { backend: backend.clone(), rows: rows.clone(), then });
-        self.push(Output::Append { append, rows });
+        self.push(Output::Append { append, rows, keep });
     }
 
     pub(super) fn row(&self, backend: &Backend, kind: &'static str, body: Value, now: u64) -> NewRow {
@@ -95,7 +121,7 @@ impl Router {
             conversation: crate::id::ConversationKey::of(backend),
             kind,
             key: None,
-            at_ms: now,
+            at_ms: now.saturating_add_signed(self.ahead),
             body,
             inbound: false,
             settles: Vec::new(),
@@ -137,6 +163,8 @@ impl Router {
                 }
                 self.run_ticket(&id, Run { seq: Some(last.seq), ..run }, now);
             }
+            Then::Question(id) => self.question_written(&backend, &id, Some(last.seq), now),
+            Then::Answered { call, result } => self.answer_call(call, result),
             Then::Show => {}
             Then::Begin(turn) => self.begin(&backend, turn, now),
             Then::End { turn, anchor } => self.ended(&backend, turn, anchor),
@@ -144,6 +172,13 @@ impl Router {
                 self.conversation(&backend).start = last.seq;
                 self.boundary_done(&backend, socket, ack);
             }
+        }
+    }
+
+    /// A boundary may have answered it meanwhile.
+    fn answer_call(&mut self, call: CallId, result: Value) {
+        if self.calls.contains_key(&call) {
+            self.answer(call, Ok(result));
         }
     }
 
@@ -206,6 +241,14 @@ impl Router {
                 self.warn(&backend, message);
                 self.run_ticket(&id, run, now);
             }
+            Then::Question(id) => {
+                self.warn(&backend, message);
+                self.question_written(&backend, &id, None, now);
+            }
+            Then::Answered { call, result } => {
+                self.warn(&backend, message);
+                self.answer_call(call, result);
+            }
             Then::Begin(_) => {
                 // Nothing was given to the agent: the messages wait on, in their order.
                 let one = self.conversation(&backend);
@@ -213,7 +256,9 @@ impl Router {
                 if let Some(turn) = one.turn.take() {
                     crate::turn::put_back(&mut one.queue, turn.batch, false, false);
                 }
-                self.warn(&backend, message);
+                if self.log_trouble.is_none() {
+                    self.warn(&backend, message);
+                }
             }
             Then::End { turn, anchor } => {
                 self.warn(&backend, message);
@@ -225,6 +270,32 @@ impl Router {
                 if self.sockets.contains_key(&socket) {
                     self.to(socket, ack);
                 }
+                self.pump(&backend);
+            }
+        }
+    }
+
+    /// Every tab is told once that the log cannot be written, and once that it can be again. Turns that could not begin
+    /// begin then.
+    pub(super) fn log_trouble(&mut self, trouble: Option<String>) {
+        let before = self.log_trouble.take();
+        self.log_trouble = trouble.map(|why| {
+            format!(
+                "⚠️ Nothing can be recorded now: {why}. New messages are not taken until then. What the agent does \
+                 meanwhile is kept and recorded afterwards."
+            )
+        });
+        let over = before.is_some() && self.log_trouble.is_none();
+        let text = match &self.log_trouble {
+            Some(text) => text.clone(),
+            None if over => "The conversation is recorded again.".to_owned(),
+            None => return,
+        };
+        let backends: Vec<Backend> = self.conversations.keys().cloned().collect();
+        for backend in backends {
+            let members = self.members(&backend);
+            self.send(members, Say { text: text.clone(), id: None, streamed: None });
+            if over && self.conversation(&backend).retry_at.is_some() {
                 self.pump(&backend);
             }
         }

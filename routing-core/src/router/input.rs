@@ -47,6 +47,11 @@ pub enum Input {
         /// What happened and what to do.
         message: String,
     },
+    /// The log cannot be written for now, or can be again.
+    LogTrouble {
+        /// What happened and what to do; `None` when it is over.
+        trouble: Option<String>,
+    },
     /// The agent is up and takes the turn's prompt: the true start of the turn (rule T1).
     AgentReady {
         /// Whose.
@@ -135,6 +140,11 @@ pub enum Input {
         backends: Vec<BackendInfo>,
         /// Their models.
         models: BTreeMap<Backend, Vec<Model>>,
+    },
+    /// The wall clock was set, or went on while the computer slept. Rows bear its time; deadlines do not follow it.
+    WallClock {
+        /// How far it is ahead of the time that inputs carry, in milliseconds.
+        ahead: i64,
     },
     /// Time has passed.
     Tick,

@@ -96,7 +96,7 @@ impl Router {
     }
 
     /// The origin of a message, as it is when the message is received (rule T1).
-    fn origin_of(&self, key: &TabKey, composed_for: Option<crate::id::WorkflowUuid>) -> Option<Origin> {
+    pub(super) fn origin_of(&self, key: &TabKey, composed_for: Option<crate::id::WorkflowUuid>) -> Option<Origin> {
         let tab = self.tabs.get(key)?;
         let workflow = match (composed_for, &tab.workflow) {
             (Some(uuid), Some(front)) if front.uuid == uuid => Some(front.clone()),

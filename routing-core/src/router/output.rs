@@ -43,6 +43,9 @@ pub enum Output {
         append: u64,
         /// In order.
         rows: Vec<NewRow>,
+        /// Nobody could say it again: while the disk refuses, it is kept and written before anything later. Otherwise
+        /// whoever asked is told at once.
+        keep: bool,
     },
     /// Have the agent up for a turn; answer with [`super::Input::AgentReady`] or [`super::Input::AgentFailed`].
     Wake {

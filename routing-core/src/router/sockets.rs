@@ -140,7 +140,7 @@ impl Router {
                 None => return,
             },
         };
-        let moved = self.apply_hello(&tab, &hello, &route, modern);
+        let moved = self.apply_hello(&tab, &hello, &route, modern, now);
         self.greet(socket, &tab, &hello, first || moved, now);
         self.tab_is_back(&tab, first, now);
     }
@@ -235,7 +235,7 @@ impl Router {
     }
 
     /// Takes over what the hello says of the tab. Returns whether its conversation changed.
-    fn apply_hello(&mut self, key: &TabKey, hello: &Hello, route: &str, modern: bool) -> bool {
+    fn apply_hello(&mut self, key: &TabKey, hello: &Hello, route: &str, modern: bool, now: u64) -> bool {
         let mut workflow = hello.workflow.clone().or_else(|| legacy_workflow(hello, route));
         if let Some(workflow) = &mut workflow {
             workflow.title = workflow.title.chars().take(MOST_TITLE).collect();
@@ -249,7 +249,7 @@ impl Router {
         tab.workflow.clone_from(&workflow);
         tab.fences = modern || hello.enforces_workflow_stamp_at_write == Some(true);
         let backend = tab.backend.clone();
-        let moved = wanted.is_some_and(|wanted| self.move_tab(key, &wanted));
+        let moved = wanted.is_some_and(|wanted| self.move_tab(key, &wanted, now));
         let backend = self.tabs.get(key).map_or(backend, |tab| tab.backend.clone());
         if let (Some(before), Some(after)) = (before, workflow) {
             self.conversation(&backend).target.renamed(&before, &after);
@@ -307,6 +307,9 @@ impl Router {
         if running {
             self.to(socket, Turn { state: TurnState::Working });
         }
+        if let Some(text) = self.log_trouble.clone() {
+            self.to(socket, crate::frame::Say { text, id: None, streamed: None });
+        }
     }
 
     fn welcome(&self, conversation: crate::id::ConversationKey, after: Seq, tab: &TabKey) -> Welcome {
@@ -363,7 +366,7 @@ impl Router {
 
     fn set_backend(&mut self, socket: SocketId, key: &TabKey, name: &str, now: u64) {
         let wanted = self.config.backend(name);
-        let moved = self.move_tab(key, &wanted);
+        let moved = self.move_tab(key, &wanted, now);
         let mut ack = Ack::new(true, "set_backend").with("backend", wanted.as_str());
         if Backend::parse(name) != wanted {
             ack = ack.message(format!("`{name}` is not configured; {wanted} is used."));
@@ -376,7 +379,7 @@ impl Router {
     }
 
     /// Moves a tab to another conversation (rules B3, B4). Nobody else's tab is touched, no turn is stopped.
-    fn move_tab(&mut self, key: &TabKey, wanted: &Backend) -> bool {
+    fn move_tab(&mut self, key: &TabKey, wanted: &Backend, now: u64) -> bool {
         let Some(tab) = self.tabs.get_mut(key) else { return false };
         if tab.backend == *wanted {
             return false;
@@ -384,7 +387,7 @@ impl Router {
         let before = std::mem::replace(&mut tab.backend, wanted.clone());
         tab.shown = Seq::default();
         self.conversation(wanted).retire_when_idle = false;
-        self.close_asks(|ask| ask.tab == *key && ask.backend == before);
+        self.close_asks_of(key, &before, now);
         self.retire_if_unused(&before);
         true
     }

@@ -27,6 +27,8 @@ struct Bench {
     waking: BTreeMap<Backend, TurnId>,
     slow_log: bool,
     waiting: Vec<(u64, Vec<NewRow>)>,
+    /// Each row's kind, and whether it is kept while the disk refuses.
+    kept: Vec<(&'static str, bool)>,
     calls: u64,
 }
 
@@ -44,6 +46,7 @@ impl Bench {
             waking: BTreeMap::new(),
             slow_log: false,
             waiting: Vec::new(),
+            kept: Vec::new(),
             calls: 0,
         }
     }
@@ -54,9 +57,12 @@ impl Bench {
             self.router.handle(input, self.now);
             let mut next = Vec::new();
             while let Some(output) = self.router.poll_output() {
+                if let Output::Append { rows, keep, .. } = &output {
+                    self.kept.extend(rows.iter().map(|row| (row.kind, *keep)));
+                }
                 match output {
-                    Output::Append { append, rows } if self.slow_log => self.waiting.push((append, rows)),
-                    Output::Append { append, rows } => next.push(self.write(append, rows)),
+                    Output::Append { append, rows, .. } if self.slow_log => self.waiting.push((append, rows)),
+                    Output::Append { append, rows, .. } => next.push(self.write(append, rows)),
                     Output::Wake { backend, turn } => {
                         self.waking.insert(backend.clone(), turn);
                         self.outputs.push(Output::Wake { backend, turn });

@@ -2,10 +2,9 @@
 
 use super::Router;
 use super::sockets::NO_HELLO;
-use crate::id::{AskId, Backend, CallId, PromptId, Rid, SocketId};
+use crate::id::{Backend, CallId, PromptId, Rid, SocketId};
 use crate::ledger::{CallState, Purpose};
 use crate::refusal::Refusal;
-use serde_json::json;
 
 impl Router {
     /// When [`super::Input::Tick`] is due next, and why.
@@ -75,17 +74,6 @@ impl Router {
             self.conversation(&backend).retry_at = None;
             self.pump(&backend);
         }
-        let unanswered: Vec<AskId> = self
-            .asks
-            .iter()
-            .filter(|(_, ask)| ask.call.is_some() && ask.deadline <= now)
-            .map(|(id, _)| id.clone())
-            .collect();
-        for id in unanswered {
-            let Some(call) = self.asks.get_mut(&id).and_then(|ask| ask.call.take()) else { continue };
-            let note = "No answer yet. The question stays open; its answer will come as a message. Go on without it or end \
-                        your turn; do not ask again.";
-            self.answer(call, Ok(json!({"answered": false, "ask_id": id, "note": note})));
-        }
+        self.questions_without_answer(now);
     }
 }

@@ -110,7 +110,7 @@ impl InMemory {
                     self.inputs.push_back(Input::SocketClosed { socket });
                 }
             }
-            Output::Append { append, rows } => {
+            Output::Append { append, rows, .. } => {
                 let placed = self.log.append(rows);
                 self.inputs.push_back(Input::Appended { append, placed });
             }

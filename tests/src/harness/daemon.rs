@@ -84,15 +84,20 @@ impl Home {
         command
     }
 
+    /// A command line that serves in this home.
+    pub fn serve(&self) -> Command {
+        let (home, port) = (self.path(), self.port.to_string());
+        self.command(&["--home", home.to_str().unwrap(), "--json", "serve", "--port", &port])
+    }
+
     /// Starts the daemon and waits until it is ready.
     pub async fn start(&self) -> Daemon {
-        let (home, port) = (self.path(), self.port.to_string());
-        let mut child = self
-            .command(&["--home", home.to_str().unwrap(), "--json", "serve", "--port", &port])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the daemon starts");
+        self.start_as(self.serve()).await
+    }
+
+    /// Starts the daemon by a command line of its own.
+    pub async fn start_as(&self, mut command: Command) -> Daemon {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the daemon starts");
         let stderr = child.stderr.take().unwrap();
         let log = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
         let kept = log.clone();
@@ -107,7 +112,11 @@ impl Home {
         let line = line.unwrap_or_else(|| panic!("the daemon ended: {}", log.lock().unwrap()));
         let ready: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(ready["ready"], true, "{line}");
-        let token = std::fs::read_to_string(ready["token_file"].as_str().unwrap()).unwrap().trim().to_owned();
+        let token_file = ready["token_file"].as_str().unwrap();
+        // A daemon in a file system of its own has its token there.
+        let inside = format!("/proc/{}/root{token_file}", child.id().unwrap());
+        let token = std::fs::read_to_string(token_file).or_else(|_| std::fs::read_to_string(inside)).unwrap();
+        let token = token.trim().to_owned();
         Daemon { child, port: u16::try_from(ready["port"].as_u64().unwrap()).unwrap(), token, log }
     }
 }

@@ -221,6 +221,8 @@ impl World {
             }
             Input::Appended { .. } => plain(self.log.answering.map_or(all, |backend| vec![backend])),
             Input::AppendFailed { .. }
+            | Input::LogTrouble { .. }
+            | Input::WallClock { .. }
             | Input::Backends { .. }
             | Input::RunsSeen { .. }
             | Input::ComfyuiDown { .. }
@@ -262,7 +264,7 @@ impl World {
                     self.breaks(Invariant::Frames, format!("replay of {conversation} to {socket}"));
                 }
             }
-            Output::Append { append, rows } => self.append(append, rows),
+            Output::Append { append, rows, .. } => self.append(append, rows),
             Output::Wake { backend, turn } => {
                 let agent = &mut self.agents[number(&backend)];
                 match agent.doing {

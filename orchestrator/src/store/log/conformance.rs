@@ -197,6 +197,21 @@ fn the_last_of_a_kind_is_found_among_others(log: Arc<dyn LogStore>) {
     assert_eq!(last("c", "say"), None);
 }
 
+fn the_newest_of_some_kinds_come_in_order_and_not_from_before_a_place(log: Arc<dyn LogStore>) {
+    let of = |kind: &str, name| NewRow { kind: kind.to_owned(), ..row(name) };
+    for kind in ["user", "say", "action", "user", "say", "action", "event"] {
+        append(&*log, vec![of(kind, "a"), of(kind, "b")]).unwrap();
+    }
+    let newest = |after, limit| {
+        seqs(&log.newest_of_kinds(&conversation("a"), &["user", "say", "event"], Seq(after), limit).unwrap())
+    };
+    assert_eq!(newest(0, 100), [1, 2, 4, 5, 7]);
+    assert_eq!(newest(0, 2), [5, 7]);
+    assert_eq!(newest(4, 100), [5, 7]);
+    assert_eq!(newest(7, 100), [] as [u64; 0]);
+    assert_eq!(log.newest_of_kinds(&conversation("c"), &["say"], Seq(0), 9).unwrap(), []);
+}
+
 fn a_settling_row_may_be_inbound_itself(log: Arc<dyn LogStore>) {
     append(&*log, vec![inbound("a")]).unwrap();
     append(&*log, vec![NewRow { inbound: true, ..settling("a", &[1]) }]).unwrap();
@@ -313,6 +328,7 @@ suite! {
     a_row_that_is_not_there_or_not_inbound_cannot_be_settled
     all_rows_of_an_append_or_none
     the_last_of_a_kind_is_found_among_others
+    the_newest_of_some_kinds_come_in_order_and_not_from_before_a_place
     a_settling_row_may_be_inbound_itself
     appends_take_effect_in_the_order_of_the_calls_even_if_nobody_waits
     eight_writers_leave_no_gap

@@ -1,10 +1,11 @@
-//! One SQLite file: who may open it, what happens to an unreadable one, the one writer thread with group commit and
-//! the readers beside it. It must not know what the tables hold.
+//! One SQLite file: who may open it, what happens to an unreadable one, its writer thread and the readers beside it. It
+//! must not know what the tables hold.
 //!
 //! Every write is a job. The writer takes all jobs that wait, runs each in a savepoint of one transaction, commits
 //! once and answers them all: under load a sync of the disk is shared by everyone who waits for one.
 
 use super::schema::{self, Contents, Migration};
+use super::writer::{Job, Message, OnTrouble, Order, Writer};
 use super::{LogError, Opened, Pending};
 use crate::store::files;
 use crate::store::lock::OwnerLock;
@@ -12,32 +13,40 @@ use rusqlite::{Connection, OpenFlags};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 
 /// How long another program's hold of the file is waited for.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Most jobs in one transaction, so that the first is not answered arbitrarily late.
-const MAX_GROUP: usize = 256;
 /// Most idle connections for reading.
 const MAX_IDLE_READERS: usize = 4;
 
-/// A write, run with the connection or with the reason why there is none.
-type Job = Box<dyn FnOnce(Result<&Connection, LogError>) -> Ran + Send>;
-/// Gives a job's answer, once it is known whether the transaction was committed.
-type Answer = Box<dyn FnOnce(Result<(), LogError>)>;
-
-struct Ran {
-    failure: Option<LogError>,
-    answer: Answer,
+/// A write with its statements, what they gave, and who waits for it.
+struct Write<T, F, A> {
+    statements: F,
+    result: Option<T>,
+    answer: A,
 }
 
-enum Message {
-    Job(Job),
-    Close(oneshot::Sender<Result<(), LogError>>),
+impl<T, F, A> Job for Write<T, F, A>
+where
+    T: Send,
+    F: FnMut(&Connection) -> Result<T, LogError> + Send,
+    A: FnOnce(Result<T, LogError>) + Send,
+{
+    fn run(&mut self, connection: &Connection) -> Result<(), LogError> {
+        self.result = Some((self.statements)(connection)?);
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), LogError>) {
+        // A commit without a result does not happen: whoever has no result has an error.
+        let Self { result, answer, .. } = *self;
+        answer(committed.and_then(|()| result.ok_or(LogError::Closed)));
+    }
 }
 
 /// An open database file. Dropping it finishes the queued writes and waits for them.
@@ -47,6 +56,7 @@ pub struct Database {
     writer: Option<JoinHandle<()>>,
     readers: Readers,
     commits: Arc<AtomicU64>,
+    trouble: watch::Receiver<Option<LogError>>,
 }
 
 impl Database {
@@ -82,40 +92,54 @@ impl Database {
         };
         let (queue, inbox) = mpsc::channel();
         let commits = Arc::new(AtomicU64::new(0));
-        let writer = Writer { connection, inbox, commits: Arc::clone(&commits), lock };
+        let (sender, trouble) = watch::channel(None);
+        let writer =
+            Writer { path: path.to_owned(), connection, inbox, commits: Arc::clone(&commits), trouble: sender, lock };
         let writer = std::thread::Builder::new().name("log-writer".to_owned()).spawn(move || writer.run())?;
         let store = Self {
             queue: Mutex::new(Some(queue)),
             writer: Some(writer),
             readers: Readers { path: path.to_owned(), idle: Mutex::new(Some(Vec::new())) },
             commits,
+            trouble,
         };
         Ok(Opened { store, set_aside })
     }
 
-    /// Queues a write. All its statements take effect or none; the answer comes after the commit. A job must not
-    /// begin or end transactions.
+    /// Queues a write. All its statements take effect or none; the answer comes after the commit, or with the error
+    /// at once when the disk refuses. A job must not begin or end transactions.
     pub fn write<T, F>(&self, job: F) -> Pending<T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, LogError> + Send + 'static,
     {
         let (answer, pending) = Pending::channel();
-        self.send(Message::Job(Box::new(move |connection| {
-            let result = connection.and_then(job);
-            Ran {
-                failure: result.as_ref().err().cloned(),
-                answer: Box::new(move |committed| {
-                    let result = match committed {
-                        Ok(()) => result,
-                        Err(error) => result.and(Err(error)),
-                    };
-                    // Nobody waits any more: the write stands all the same.
-                    let _ = answer.send(result);
-                }),
-            }
-        })));
+        let mut job = Some(job);
+        let once = move |connection: &Connection| job.take().map_or(Err(LogError::Closed), |job| job(connection));
+        self.write_then(OnTrouble::Refuse, 0, once, move |result| {
+            // Nobody waits any more: the write stands all the same.
+            let _ = answer.send(result);
+        });
         pending
+    }
+
+    /// Queues a write that may have to be run several times. `answer` is called on the writer's thread and must not
+    /// wait; of a closed database it is called at once. `bytes` is about what the write holds in memory.
+    pub fn write_then<T, F, A>(&self, on_trouble: OnTrouble, bytes: usize, statements: F, answer: A)
+    where
+        T: Send + 'static,
+        F: FnMut(&Connection) -> Result<T, LogError> + Send + 'static,
+        A: FnOnce(Result<T, LogError>) + Send + 'static,
+    {
+        let job = Box::new(Write { statements, result: None, answer });
+        if let Some(Message::Order(order)) = self.send(Message::Order(Order { job, on_trouble, bytes, until: None })) {
+            order.job.answer(Err(LogError::Closed));
+        }
+    }
+
+    /// Why nothing can be written for now; `None` when the last attempt succeeded.
+    pub fn trouble(&self) -> watch::Receiver<Option<LogError>> {
+        self.trouble.clone()
     }
 
     /// Reads on a connection of its own, beside the writer.
@@ -152,10 +176,11 @@ impl Database {
         self.commits.load(Ordering::Relaxed)
     }
 
-    /// A message that cannot be sent is dropped, and its answer is then [`LogError::Closed`].
-    fn send(&self, message: Message) {
-        if let Some(queue) = &*self.queue.lock().unwrap_or_else(PoisonError::into_inner) {
-            let _ = queue.send(message);
+    /// Yields what could not be sent.
+    fn send(&self, message: Message) -> Option<Message> {
+        match &*self.queue.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(queue) => queue.send(message).err().map(|unsent| unsent.0),
+            None => Some(message),
         }
     }
 }
@@ -217,8 +242,18 @@ fn connect(path: &Path, migrations: &[Migration], from: i64) -> Result<Connectio
     // After a burst the write-ahead log shrinks back to 4 MiB.
     connection.pragma_update(None, "journal_size_limit", 4 * 1024 * 1024)?;
     schema::migrate(&connection, migrations, from)?;
+    fold_in(&connection);
     files::sync_folder_of(path)?;
     Ok(connection)
+}
+
+/// Copies what a crash left in the write-ahead log into the file and syncs it. After a failed sync and a crash it can
+/// hold rows that are in the page cache alone; they must not be found, and acknowledged as repetitions, before they are
+/// on disk.
+fn fold_in(connection: &Connection) {
+    if let Err(error) = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
+        tracing::warn!(%error, "the write-ahead log could not be folded in");
+    }
 }
 
 #[derive(Debug)]
@@ -253,98 +288,5 @@ impl Readers {
 
     fn close(&self) {
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-}
-
-struct Writer {
-    connection: Connection,
-    inbox: Receiver<Message>,
-    commits: Arc<AtomicU64>,
-    /// Released last, when the connection is closed.
-    lock: OwnerLock,
-}
-
-impl Writer {
-    fn run(self) {
-        while let Ok(first) = self.inbox.recv() {
-            let mut jobs = Vec::new();
-            let mut close = None;
-            let mut next = Some(first);
-            while let Some(message) = next.take() {
-                match message {
-                    Message::Job(job) => jobs.push(job),
-                    Message::Close(answer) => close = Some(answer),
-                }
-                if close.is_none() && jobs.len() < MAX_GROUP {
-                    next = self.inbox.try_recv().ok();
-                }
-            }
-            if !jobs.is_empty() {
-                self.commit_group(jobs);
-            }
-            if let Some(answer) = close {
-                self.finish(answer);
-                return;
-            }
-        }
-    }
-
-    fn finish(self, answer: oneshot::Sender<Result<(), LogError>>) {
-        let closed = self.connection.close().map_err(|(_, error)| LogError::from(error));
-        drop(self.lock);
-        // Nobody waits for the close of a log that was simply dropped.
-        let _ = answer.send(closed);
-    }
-
-    fn commit_group(&self, jobs: Vec<Job>) {
-        let mut broken = self.connection.execute_batch("BEGIN IMMEDIATE").err().map(LogError::from);
-        let mut answers = Vec::with_capacity(jobs.len());
-        for job in jobs {
-            if broken.is_none() {
-                broken = self.execute("SAVEPOINT job").err();
-            }
-            let ran = match &broken {
-                Some(error) => job(Err(error.clone())),
-                None => job(Ok(&self.connection)),
-            };
-            if broken.is_none() {
-                broken = self.end_savepoint(ran.failure);
-            }
-            answers.push(ran.answer);
-        }
-        if broken.is_none() {
-            broken = self.execute("COMMIT").err();
-        }
-        match &broken {
-            Some(_) if !self.connection.is_autocommit() => {
-                // The group's error is the one to report; a transaction that cannot even be rolled back shows at
-                // the next BEGIN.
-                let _ = self.execute("ROLLBACK");
-            }
-            Some(_) => {}
-            None => {
-                self.commits.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        for answer in answers {
-            answer(broken.clone().map_or(Ok(()), Err));
-        }
-    }
-
-    /// Keeps or undoes one job. Yields the error that ends the whole group, if the transaction did not survive.
-    fn end_savepoint(&self, failure: Option<LogError>) -> Option<LogError> {
-        let Some(failure) = failure else {
-            return self.execute("RELEASE job").err();
-        };
-        if self.connection.is_autocommit() {
-            // The database gave the transaction up by itself, as it does when the disk is full.
-            return Some(failure);
-        }
-        self.execute("ROLLBACK TO job").and_then(|()| self.execute("RELEASE job")).err()
-    }
-
-    fn execute(&self, sql: &str) -> Result<(), LogError> {
-        self.connection.prepare_cached(sql)?.execute([])?;
-        Ok(())
     }
 }

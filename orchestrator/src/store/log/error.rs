@@ -26,10 +26,22 @@ pub enum LogError {
         /// What the database said.
         detail: String,
     },
-    /// Any other failure of the disk or the database.
-    #[error("the conversation log failed ({detail}): check the disk and restart the daemon")]
+    /// Any other failure of the disk.
+    #[error("the disk of the conversation log failed ({detail}): check the disk and repeat")]
     Io {
         /// What the system or the database said.
+        detail: String,
+    },
+    /// The file was moved or deleted under the running daemon.
+    #[error("{} is gone or was replaced: put it back and repeat, or restart the daemon to begin a new one", path.display())]
+    Gone {
+        /// Where it was.
+        path: PathBuf,
+    },
+    /// The database does not take what it was given. A bug.
+    #[error("the conversation log does not take this ({detail}): report this as a bug")]
+    Internal {
+        /// What the database said.
         detail: String,
     },
     /// The content is damaged.
@@ -68,18 +80,36 @@ pub enum LogError {
 }
 
 impl LogError {
-    /// Stable code: `disk_full`, `read_only`, `busy`, `io`, `corrupt`, `newer_version`, `in_use`, `unknown_row`, `closed`.
+    /// Stable code: `disk_full`, `read_only`, `log_locked`, `disk_error`, `log_gone`, `log_internal`, `log_damaged`,
+    /// `newer_version`, `in_use`, `unknown_row`, `log_closed`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::DiskFull { .. } => "disk_full",
             Self::ReadOnly { .. } => "read_only",
-            Self::Busy { .. } => "busy",
-            Self::Io { .. } => "io",
-            Self::Corrupt { .. } => "corrupt",
+            Self::Busy { .. } => "log_locked",
+            Self::Io { .. } => "disk_error",
+            Self::Gone { .. } => "log_gone",
+            Self::Internal { .. } => "log_internal",
+            Self::Corrupt { .. } => "log_damaged",
             Self::NewerVersion { .. } => "newer_version",
             Self::InUse { .. } => "in_use",
             Self::UnknownRow { .. } => "unknown_row",
-            Self::Closed => "closed",
+            Self::Closed => "log_closed",
+        }
+    }
+
+    /// Whether the same write may succeed later although nothing but the disk changes.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::DiskFull { .. } | Self::ReadOnly { .. } | Self::Busy { .. } | Self::Io { .. } | Self::Gone { .. } => {
+                true
+            }
+            Self::Internal { .. }
+            | Self::Corrupt { .. }
+            | Self::NewerVersion { .. }
+            | Self::InUse { .. }
+            | Self::UnknownRow { .. }
+            | Self::Closed => false,
         }
     }
 }
@@ -92,7 +122,10 @@ impl From<rusqlite::Error> for LogError {
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Self::ReadOnly { detail },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { detail },
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Corrupt { detail },
-            Some(_) | None => Self::Io { detail },
+            Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::FileLockingProtocolFailed) => {
+                Self::Io { detail }
+            }
+            Some(_) | None => Self::Internal { detail },
         }
     }
 }

@@ -1,14 +1,23 @@
 //! The conversation log in memory: the twin of the one on disk, for tests and for runs that shall leave nothing.
 
-use super::{Appended, LogError, LogStore, NewRow, Pending, Row};
+use super::{Answer, Appended, LogError, LogStore, NewRow, OnTrouble, Pending, Row};
 use routing_core::id::{ConversationKey, Seq};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
 
 /// A log that ends with its value.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MemoryLog {
     state: Mutex<State>,
+    /// Never used: memory refuses nothing.
+    trouble: watch::Sender<Option<LogError>>,
+}
+
+impl Default for MemoryLog {
+    fn default() -> Self {
+        Self { state: Mutex::default(), trouble: watch::Sender::new(None) }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -128,8 +137,14 @@ impl State {
 }
 
 impl LogStore for MemoryLog {
-    fn append(&self, rows: Vec<NewRow>) -> Pending<Vec<Appended>> {
-        Pending::ready(self.state().append(rows))
+    fn append_then(&self, rows: Vec<NewRow>, _on_trouble: OnTrouble, answer: Answer) {
+        // Answers must not overtake each other.
+        let mut state = self.state();
+        answer(state.append(rows));
+    }
+
+    fn trouble(&self) -> watch::Receiver<Option<LogError>> {
+        self.trouble.subscribe()
     }
 
     fn page(
@@ -164,6 +179,22 @@ impl LogStore for MemoryLog {
 
     fn last_of_kind(&self, conversation: &ConversationKey, kind: &str) -> Result<Option<Row>, LogError> {
         self.read(conversation, |known| known.rows.iter().rev().find(|row| row.kind == kind).cloned())
+    }
+
+    fn newest_of_kinds(
+        &self,
+        conversation: &ConversationKey,
+        kinds: &[&str],
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Row>, LogError> {
+        self.read(conversation, |known| {
+            let wanted = known.rows.iter().rev().take_while(|row| row.seq > after);
+            let mut rows: Vec<Row> =
+                wanted.filter(|row| kinds.contains(&row.kind.as_str())).take(limit).cloned().collect();
+            rows.reverse();
+            rows
+        })
     }
 
     fn by_key(&self, conversation: &ConversationKey, key: &str) -> Result<Option<Row>, LogError> {

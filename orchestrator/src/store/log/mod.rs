@@ -8,11 +8,14 @@ mod memory;
 mod pending;
 mod schema;
 mod sqlite;
+mod writer;
 
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trouble;
 
 pub use database::Database;
 pub use error::LogError;
@@ -20,10 +23,12 @@ pub use memory::MemoryLog;
 pub use pending::Pending;
 pub use schema::Migration;
 pub use sqlite::{SqliteLog, append_within};
+pub use writer::OnTrouble;
 
 use routing_core::id::{ConversationKey, Seq};
 use serde_json::Value;
 use std::path::PathBuf;
+use tokio::sync::watch;
 
 /// A row to append.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,17 +98,38 @@ pub struct Opened<S> {
     pub set_aside: Option<PathBuf>,
 }
 
+/// Takes what became of an append. Called on whatever thread writes: it must not wait.
+pub type Answer = Box<dyn FnOnce(Result<Vec<Appended>, LogError>) + Send>;
+
 /// A conversation log.
 ///
-/// Appends take effect in the order of the calls, whether or not their futures are polled; dropping a future does
-/// not take its rows back. Reads block for a short disk access at most, never wait for an append, and see every row
-/// whose append has been answered.
+/// Appends take effect and are answered in the order of the calls. Reads block for a short disk access at most, never
+/// wait for an append, and see every row whose append has been answered.
 pub trait LogStore: Send + Sync {
     /// Appends all rows or none, and answers once they are durable.
     ///
-    /// The future yields one answer a row, in order, or: [`LogError::UnknownRow`] when a settled row is not an
-    /// inbound row of its conversation; a disk error; [`LogError::Closed`]. After any error nothing was written.
-    fn append(&self, rows: Vec<NewRow>) -> Pending<Vec<Appended>>;
+    /// The answer has one place a row, in order, or: [`LogError::UnknownRow`] when a settled row is not an inbound row
+    /// of its conversation; a disk error; [`LogError::Closed`]. After any error nothing of it is in the log. After a
+    /// failed sync a crash may still bring rows back that were answered with the error: a repetition under the same key
+    /// finds them.
+    fn append_then(&self, rows: Vec<NewRow>, on_trouble: OnTrouble, answer: Answer);
+
+    /// The same as a future, for rows that may be refused. Dropping it does not take the rows back.
+    fn append(&self, rows: Vec<NewRow>) -> Pending<Vec<Appended>> {
+        let (answer, pending) = Pending::channel();
+        self.append_then(
+            rows,
+            OnTrouble::Refuse,
+            Box::new(move |result| {
+                // Nobody waits any more: the rows stand all the same.
+                let _ = answer.send(result);
+            }),
+        );
+        pending
+    }
+
+    /// Why nothing can be written for now; `None` when the last attempt succeeded.
+    fn trouble(&self) -> watch::Receiver<Option<LogError>>;
 
     /// Rows with `after < seq <= upto`, by seq, at most `limit`.
     ///
@@ -140,6 +166,18 @@ pub trait LogStore: Send + Sync {
     /// # Errors
     /// A disk error, or [`LogError::Closed`].
     fn last_of_kind(&self, conversation: &ConversationKey, kind: &str) -> Result<Option<Row>, LogError>;
+
+    /// Rows of these kinds with `seq > after`, the newest `limit` of them, by seq.
+    ///
+    /// # Errors
+    /// A disk error, or [`LogError::Closed`].
+    fn newest_of_kinds(
+        &self,
+        conversation: &ConversationKey,
+        kinds: &[&str],
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Row>, LogError>;
 
     /// The row with a durable key.
     ///

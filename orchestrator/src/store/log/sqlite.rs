@@ -1,11 +1,12 @@
 //! The conversation log on disk: the statements, and nothing of threads or files.
 
 use super::schema::MIGRATIONS;
-use super::{Appended, Database, LogError, LogStore, NewRow, Opened, Pending, Row};
+use super::{Answer, Appended, Database, LogError, LogStore, NewRow, OnTrouble, Opened, Pending, Row};
 use crate::store::home::Home;
 use routing_core::id::{ConversationKey, Seq};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::Path;
+use tokio::sync::watch;
 
 const COLUMNS: &str = "seq, kind, key, at_ms, body, inbound, settled_by IS NOT NULL";
 const OF_CONVERSATION: &str = "conversation = (SELECT id FROM conversations WHERE key = ?1)";
@@ -98,8 +99,16 @@ fn settle(connection: &Connection, conversation: i64, row: &NewRow, settled: Seq
 }
 
 impl LogStore for SqliteLog {
-    fn append(&self, rows: Vec<NewRow>) -> Pending<Vec<Appended>> {
-        self.database.write(move |connection| append_within(connection, &rows))
+    fn append_then(&self, rows: Vec<NewRow>, on_trouble: OnTrouble, answer: Answer) {
+        let bytes = match on_trouble {
+            OnTrouble::Refuse => 0,
+            OnTrouble::Keep => rows.iter().map(size).sum(),
+        };
+        self.database.write_then(on_trouble, bytes, move |connection| append_within(connection, &rows), answer);
+    }
+
+    fn trouble(&self) -> watch::Receiver<Option<LogError>> {
+        self.database.trouble()
     }
 
     fn page(
@@ -143,6 +152,24 @@ impl LogStore for SqliteLog {
         Ok(rows.into_iter().next())
     }
 
+    fn newest_of_kinds(
+        &self,
+        conversation: &ConversationKey,
+        kinds: &[&str],
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Row>, LogError> {
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut rows = Vec::new();
+        for kind in kinds {
+            let values = params![conversation.as_str(), kind, number_of(after), most];
+            rows.extend(self.select(conversation, "AND kind = ?2 AND seq > ?3 ORDER BY seq DESC LIMIT ?4", values)?);
+        }
+        rows.sort_by_key(|row| row.seq);
+        rows.drain(..rows.len().saturating_sub(limit));
+        Ok(rows)
+    }
+
     fn by_key(&self, conversation: &ConversationKey, key: &str) -> Result<Option<Row>, LogError> {
         let rows = self.select(conversation, "AND key = ?2", params![conversation.as_str(), key])?;
         Ok(rows.into_iter().next())
@@ -176,6 +203,21 @@ impl SqliteLog {
             Ok(rows)
         })
     }
+}
+
+/// About how much memory a row holds.
+fn size(row: &NewRow) -> usize {
+    fn of(value: &serde_json::Value) -> usize {
+        match value {
+            serde_json::Value::String(text) => text.len() + 32,
+            serde_json::Value::Array(list) => list.iter().map(of).sum::<usize>() + 32,
+            serde_json::Value::Object(fields) => {
+                fields.iter().map(|(name, value)| name.len() + of(value) + 64).sum::<usize>() + 32
+            }
+            serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => 32,
+        }
+    }
+    of(&row.body) + 256
 }
 
 fn row_of(conversation: &ConversationKey, row: &rusqlite::Row<'_>) -> Result<Row, LogError> {

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 /// Entries unused for so long go (rule D4): 21 days.
 const LIFETIME_MS: i64 = 21 * 24 * 60 * 60 * 1000;
+/// From 1970 to 2020: such a time was told by a clock that had not been set.
+const CLOCK_NOT_SET_MS: std::ops::Range<i64> = 1..1_577_836_800_000;
 /// The version that is written.
 const VERSION: u64 = 2;
 
@@ -27,7 +29,7 @@ pub(super) struct Entry {
 impl Entry {
     /// Whether it was unused for too long (rule D4).
     pub(super) fn is_expired(&self, now_ms: i64) -> bool {
-        now_ms.saturating_sub(self.used_ms) > LIFETIME_MS
+        !CLOCK_NOT_SET_MS.contains(&self.used_ms) && now_ms.saturating_sub(self.used_ms) > LIFETIME_MS
     }
 }
 
@@ -70,7 +72,8 @@ pub(super) struct Parsed {
     pub(super) changed: bool,
 }
 
-/// Reads version 1 (flat) and 2. Times in the future become `now_ms`, expired entries are left out.
+/// Reads version 1 (flat) and 2. Times in the future become `now_ms`, expired entries are left out. A clock that has not
+/// been set changes no time, and what one told counts as now.
 pub(super) fn parse(bytes: &[u8], now_ms: i64) -> Result<Parsed, Unreadable> {
     let value = serde_json::from_slice(bytes).map_err(|error| Unreadable::Json(error.to_string()))?;
     let Value::Object(mut top) = value else {
@@ -136,7 +139,11 @@ fn entry(value: &Value, now_ms: i64) -> Option<(Entry, bool)> {
     let mut extra = value.as_object()?.clone();
     let session = extra.remove("s")?.as_str().filter(|session| !session.is_empty())?.to_owned();
     let stated = extra.remove("t").and_then(|time| time.as_i64().or_else(|| whole(&time)));
-    let used_ms = stated.unwrap_or(now_ms).min(now_ms);
+    let used_ms = match stated {
+        Some(stated) if CLOCK_NOT_SET_MS.contains(&now_ms) => stated,
+        Some(stated) if !CLOCK_NOT_SET_MS.contains(&stated) => stated.min(now_ms),
+        Some(_) | None => now_ms,
+    };
     Some((Entry { session, used_ms, extra }, stated != Some(used_ms)))
 }
 

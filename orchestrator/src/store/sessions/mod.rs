@@ -38,6 +38,8 @@ struct State {
     document: Document,
     /// The file as our last successful write left it; `None` when it has to be written.
     written: Option<Stamp>,
+    /// The last write failed.
+    behind: bool,
     /// An unreadable file that could not be moved yet. As long as it is there, nothing is written over it.
     in_the_way: bool,
 }
@@ -241,6 +243,12 @@ impl SessionStore {
         self.persist(&mut state, now_ms)
     }
 
+    /// Writes what the disk refused before, if it did.
+    pub fn catch_up(&self, now_ms: i64) -> Stored {
+        let mut state = self.state();
+        if state.behind { self.persist(&mut state, now_ms) } else { Stored::Durable }
+    }
+
     /// Whether an id was marked dead for a conversation.
     pub fn is_dead(&self, conversation: &ConversationKey, session: &AgentSessionId) -> bool {
         is_dead(&self.state().document, conversation, session)
@@ -260,6 +268,7 @@ impl SessionStore {
         if state.written.is_some() && state.written == Stamp::of(&self.path) {
             return Stored::Durable;
         }
+        state.behind = true;
         if state.in_the_way {
             match files::set_aside(&self.path, now_ms) {
                 Ok(moved) => {
@@ -274,6 +283,7 @@ impl SessionStore {
         match text.and_then(|text| files::replace(&self.path, &temporary_of(&self.path), &text)) {
             Ok(()) => {
                 state.written = Stamp::of(&self.path);
+                state.behind = false;
                 Stored::Durable
             }
             Err(source) => {

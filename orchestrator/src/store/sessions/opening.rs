@@ -75,7 +75,7 @@ impl SessionStore {
         let mut finding = find(&path, &legacy, now_ms);
         let written = if finding.changed { None } else { Stamp::of(&path) };
         let in_the_way = finding.trouble.is_some();
-        let state = State { document: finding.document, written, in_the_way };
+        let state = State { document: finding.document, written, behind: false, in_the_way };
         let store = Self { path, state: Mutex::new(state), _lock: lock };
         if finding.changed
             && finding.trouble.is_none()

@@ -480,6 +480,23 @@ fn d4_times_in_the_future_or_without_sense_count_as_now() {
 }
 
 #[test]
+fn d4_a_clock_that_was_not_set_costs_no_session() {
+    let scratch = Scratch::with(&current(json!({"orchestrator::claude": {"s": "one", "t": NOW}})));
+    // The computer starts in 1970, and the time comes later.
+    let store = scratch.open_at(5_000).store;
+    assert_eq!(store.get(&key("claude"), 6_000), Some(id("one")));
+    assert!(store.set(&key("codex"), &id("two"), 7_000).is_durable());
+    assert_eq!(scratch.json()["sessions"]["orchestrator::claude"]["t"], NOW);
+    drop(store);
+    let store = scratch.open_at(8_000).store;
+    assert_eq!(store.get(&key("codex"), NOW + DAY), Some(id("two")), "the clock was set meanwhile");
+    drop(store);
+    let store = scratch.open_at(NOW + DAY).store;
+    assert_eq!(store.get(&key("claude"), NOW + DAY), Some(id("one")));
+    assert_eq!(store.get(&key("codex"), NOW + DAY), Some(id("two")));
+}
+
+#[test]
 fn b1_clearing_is_durable_and_the_cleared_id_may_be_chosen_again() {
     let scratch = Scratch::new();
     let store = scratch.store();

@@ -94,6 +94,10 @@ export class TranscriptRow extends LitElement {
           <summary>${row.block === undefined ? firstLine(row.text) : strings.thinking}</summary>
           ${row.text}
         </details>`
+      case 'ask':
+        return html`<div class="action soft" data-testid=${id}>${strings.asked} ${row.text}</div>`
+      case 'answer':
+        return html`<div class="user" data-testid=${id}>${row.text}</div>`
       case 'turn_end':
         return html`<div class="line soft" data-testid=${id}>${ended(row.outcome)}</div>`
       case 'boundary':

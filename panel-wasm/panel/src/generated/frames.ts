@@ -935,7 +935,7 @@ outcome?: string, };
 /**
  * What a row is.
  */
-export type RowKind = "user" | "say" | "notice" | "action" | "event" | "turn_start" | "turn_end" | "boundary" | "cancelled" | "other";
+export type RowKind = "user" | "say" | "notice" | "action" | "event" | "ask" | "answer" | "turn_start" | "turn_end" | "boundary" | "cancelled" | "other";
 
 /**
  * Legacy: what the agent or the daemon said.

@@ -194,6 +194,76 @@ fn an_end_that_cannot_be_written_is_made_up_for_by_the_next() {
 }
 
 #[test]
+fn trouble_of_the_log_is_told_once_and_its_end_starts_what_could_not_start() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.say(1, "m1");
+    bench.slow_log = true;
+    bench.ready("claude");
+    let (append, _) = bench.waiting.pop().unwrap();
+    bench.slow_log = false;
+    bench.tell(Input::LogTrouble { trouble: Some("the disk is full: free some space".into()) });
+    bench.tell(Input::AppendFailed { append, code: "disk_full".into(), message: "The disk is full.".into() });
+    let told = |bench: &Bench| bench.of_type(1, "say").len();
+    assert_eq!(told(&bench), 1, "{:?}", bench.of_type(1, "say"));
+    bench.join(2, "tab-2", "w2");
+    assert_eq!(bench.of_type(2, "say").len(), 1, "who comes later is told as well");
+    bench.tell(Input::LogTrouble { trouble: None });
+    assert_eq!(told(&bench), 2);
+    bench.ready("claude");
+    assert!(bench.prompts()[0].contains("text of m1"), "without waiting for the next try");
+    bench.tell(Input::LogTrouble { trouble: None });
+    assert_eq!(told(&bench), 2, "an end without trouble is no news");
+}
+
+/// What the person can repeat is refused at once; what nobody could say again is kept.
+#[test]
+fn d6_what_nobody_could_say_again_is_kept() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.begin(1, "m1");
+    bench.tell(Input::Agent {
+        backend: "claude".into(),
+        event: AgentEvent::Text { id: "t".into(), text: "an answer".into() },
+    });
+    bench.end("claude");
+    let kept =
+        |kind: &str| bench.kept.iter().filter(|(one, _)| *one == kind).map(|(_, keep)| *keep).collect::<Vec<_>>();
+    assert_eq!(kept("user"), [false]);
+    assert_eq!(kept("turn_start"), [false]);
+    assert_eq!(kept("say"), [true]);
+    assert_eq!(kept("turn_end"), [true]);
+}
+
+/// The clock is set back by a day, and later forward by two: rows bear its time and stand in their order; deadlines do
+/// not move.
+#[test]
+fn report_011_a_clock_that_jumps_moves_times_and_neither_order_nor_deadlines() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.now = 1_000_000_000;
+    bench.begin(1, "m1");
+    bench.call("panel_graph_outline", json!({}));
+    let due = bench.router.poll_timeout();
+    let day = 86_400_000;
+    for ahead in [-day, day] {
+        bench.tell(Input::WallClock { ahead });
+        assert_eq!(bench.router.poll_timeout(), due);
+        bench.tell(Input::Agent {
+            backend: "claude".into(),
+            event: AgentEvent::Text { id: "t".into(), text: format!("{ahead} ahead") },
+        });
+    }
+    let said: Vec<(u64, u64)> = bench
+        .of_type(1, "entry")
+        .iter()
+        .filter(|entry| entry["kind"] == "say")
+        .map(|entry| (entry["seq"].as_u64().unwrap(), entry["at_ms"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(said, [(3, 1_000_000_000 - 86_400_000), (4, 1_000_000_000 + 86_400_000)]);
+}
+
+#[test]
 fn inputs_that_do_not_fit_the_moment_change_nothing() {
     let mut bench = Bench::new();
     bench.join(1, "tab-1", "w1");

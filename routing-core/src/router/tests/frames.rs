@@ -133,3 +133,112 @@ fn f3_a_run_that_ends_before_its_ticket_is_on_disk_is_told_once() {
     assert_eq!(bench.kinds("claude").iter().filter(|kind| **kind == "event").count(), 1);
     assert!(bench.unsettled("claude").is_empty());
 }
+
+/// The question that a daemon left behind, and a fresh one that takes it up.
+fn question_over_a_restart() -> (Bench, Value) {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.begin(1, "m1");
+    bench.call("ask", json!({"question": "Which?", "options": ["a", "b"]}));
+    let id = bench.command(1)["ask_id"].clone();
+    let rows = &bench.rows[&ConversationKey::of(&"claude".into())];
+    let pending = |(at, row): (usize, &NewRow)| crate::router::Pending {
+        seq: Seq(at as u64 + 1),
+        kind: row.kind.to_owned(),
+        body: row.body.clone(),
+        turns: 0,
+    };
+    let waiting = bench.unsettled("claude");
+    let restored = crate::router::Restored {
+        newest: Seq(rows.len() as u64),
+        last_turn: TurnId(1),
+        taken: vec![Seq(1)],
+        pending: rows.iter().enumerate().map(pending).filter(|row| waiting.contains(&row.seq.0)).collect(),
+        ..Default::default()
+    };
+    let mut again = Bench::new();
+    again.router.config.epoch = "e2".to_owned();
+    again.rows = bench.rows;
+    again.tell(Input::Restore { backend: "claude".into(), restored });
+    (again, id)
+}
+
+#[test]
+fn f3_a_question_survives_the_daemon_and_its_answer_is_taken_once() {
+    let (mut bench, id) = question_over_a_restart();
+    bench.join(1, "tab-2", "w2");
+    assert!(bench.commands(1).is_empty(), "another tab is not asked");
+    bench.join(2, "tab-1", "w1");
+    assert_eq!(bench.command(2)["ask_id"], id);
+    let answer = json!({"ask_id": id, "rid": bench.command(2)["rid"], "ok": true, "result": "b"});
+    bench.frame(2, &answer);
+    bench.frame(2, &answer);
+    bench.ready("claude");
+    let told = bench.prompts().iter().filter(|prompt| prompt.contains("“Which?”: b")).count();
+    assert_eq!((told, bench.nacks(2)), (1, vec!["ask_closed".to_owned()]));
+    bench.end("claude");
+    assert!(bench.unsettled("claude").is_empty());
+}
+
+#[test]
+fn b1_a_question_of_before_the_restart_closes_with_its_conversation() {
+    let (mut bench, id) = question_over_a_restart();
+    bench.join(1, "tab-1", "w1");
+    bench.frame(1, &json!({"type": "new_session"}));
+    bench.tell(Input::Forgotten { backend: "claude".into(), durable: true });
+    assert_eq!(bench.of_type(1, "ask_closed")[0]["ask_id"], id);
+    assert!(bench.unsettled("claude").is_empty());
+}
+
+#[test]
+fn report_059_the_same_question_again_replaces_its_card() {
+    let (mut bench, id) = question_over_a_restart();
+    bench.join(1, "tab-1", "w1");
+    bench.begin(1, "m2");
+    let first = bench.call("ask", json!({"question": "Which?", "options": ["a", "b"]}));
+    assert_eq!(bench.command(1)["ask_id"], id, "the card that is there");
+    let second = bench.call("ask", json!({"question": "Which?", "options": ["a", "b"]}));
+    assert_eq!(bench.refusal(first), &Refusal::Superseded);
+    let other = bench.call("ask", json!({"question": "Which?", "options": ["a", "c"]}));
+    assert_ne!(bench.command(1)["ask_id"], id, "another question has a card of its own");
+    let of = |ask_id: &Value, bench: &Bench| {
+        let asked: Vec<Value> = bench.commands(1).into_iter().filter(|frame| frame["ask_id"] == *ask_id).collect();
+        asked.last().unwrap()["rid"].clone()
+    };
+    bench.frame(1, &json!({"rid": of(&id, &bench), "ask_id": id, "ok": true, "result": "a"}));
+    assert_eq!(bench.ok(second)["answer"], "a");
+    assert!(bench.answer(other).is_none());
+}
+
+#[test]
+fn d6_a_question_is_in_the_log_before_its_card_and_its_answer_before_its_call() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.begin(1, "m1");
+    bench.slow_log = true;
+    let ask = bench.call("ask", json!({"question": "Which?", "options": ["a", "b"]}));
+    assert!(bench.commands(1).is_empty());
+    bench.catch_up();
+    let card = bench.command(1);
+    bench.slow_log = true;
+    bench.frame(1, &json!({"rid": card["rid"], "ask_id": card["ask_id"], "ok": true, "result": "a"}));
+    assert!(bench.answer(ask).is_none());
+    bench.catch_up();
+    assert_eq!(bench.ok(ask)["answer"], "a");
+    assert_eq!(bench.kinds("claude"), ["user", "turn_start", "ask", "answer"]);
+}
+
+#[test]
+fn f3_a_question_that_is_dismissed_or_left_waits_no_longer() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.begin(1, "m1");
+    let ask = bench.call("ask", json!({"question": "Which?", "options": ["a", "b"]}));
+    bench.frame(1, &json!({"rid": bench.command(1)["rid"], "ok": false, "error": "no"}));
+    assert_eq!(bench.refusal(ask).code(), "failed");
+    let ask = bench.call("ask", json!({"question": "Why?", "options": ["a", "b"]}));
+    bench.frame(1, &json!({"type": "set_backend", "backend": "codex"}));
+    assert_eq!(*bench.refusal(ask), Refusal::ConversationClosed);
+    bench.end("claude");
+    assert!(bench.unsettled("claude").is_empty());
+}

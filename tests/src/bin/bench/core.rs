@@ -99,7 +99,7 @@ impl Stage {
         self.router.handle(input, 0);
         let outputs: Vec<Output> = std::iter::from_fn(|| self.router.poll_output()).collect();
         for output in &outputs {
-            if let Output::Append { append, rows } = output {
+            if let Output::Append { append, rows, .. } = output {
                 let placed = rows
                     .iter()
                     .map(|_| {

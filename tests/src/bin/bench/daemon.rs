@@ -22,15 +22,15 @@ pub(crate) async fn measure(table: &mut Table, effort: Effort) {
 }
 
 /// A home whose only agent is moved from here.
-async fn puppet_home() -> (PuppetMaster, Home) {
+pub(crate) async fn puppet_home() -> (PuppetMaster, Home) {
     let master = PuppetMaster::new().await;
     let home = Home::new("");
     let agent = master.agent("one", &home.scratch().join("acp"));
-    home.configure(&format!("default_agent = \"one\"\n{agent}\n[limits]\nsockets = 128\n"));
+    home.configure(&format!("default_agent = \"one\"\n{agent}\n[limits]\nsockets = 600\n"));
     (master, home)
 }
 
-async fn tab(daemon: &Daemon, number: usize) -> Client {
+pub(crate) async fn tab(daemon: &Daemon, number: usize) -> Client {
     let mut client = daemon.connect().await;
     client.hello(&format!("tab-{number}"), None, SimpleCanvas::showing(&format!("w{number}"))).await;
     client
@@ -187,7 +187,7 @@ async fn messages(table: &mut Table, effort: Effort) {
     daemon.stop().await;
 }
 
-async fn accepted(client: &mut Client, name: &str, times: usize) -> Vec<Duration> {
+pub(crate) async fn accepted(client: &mut Client, name: &str, times: usize) -> Vec<Duration> {
     let mut found = Vec::new();
     for number in 0..times {
         let mid = format!("{name}-{number}");
@@ -200,7 +200,7 @@ async fn accepted(client: &mut Client, name: &str, times: usize) -> Vec<Duration
 }
 
 /// Resident memory in megabytes.
-fn memory(daemon: &Daemon) -> f64 {
+pub(crate) fn memory(daemon: &Daemon) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|kilobytes| kilobytes.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1024.0

@@ -1,5 +1,6 @@
 //! The benchmark: one table of what people would feel, beside floors that were measured in the same run. It asserts
-//! nothing about time. Options: `--json` (one JSON object), `--quick` (fewer repetitions).
+//! nothing about time. Options: `--json` (one JSON object), `--quick` (fewer repetitions),
+//! `--long-log` (nothing but the daemon with a long log).
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic ends the benchmark")]
 #![allow(
     clippy::print_stdout,
@@ -10,6 +11,7 @@
 mod core;
 mod daemon;
 mod floor;
+mod log;
 mod table;
 mod wasm;
 
@@ -35,8 +37,10 @@ impl Effort {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(unknown) = arguments.iter().find(|argument| !["--json", "--quick"].contains(&argument.as_str())) {
-        eprintln!("`{unknown}` is no option of the benchmark; there are --json and --quick.");
+    if let Some(unknown) =
+        arguments.iter().find(|argument| !["--json", "--quick", "--long-log"].contains(&argument.as_str()))
+    {
+        eprintln!("`{unknown}` is no option of the benchmark; there are --json, --quick and --long-log.");
         return ExitCode::from(2);
     }
     if std::env::var_os(PROGRAMS).is_none() {
@@ -47,12 +51,16 @@ fn main() -> ExitCode {
     let mut table = Table::default();
     step("floors");
     runtime.block_on(floor::measure(&mut table, effort));
-    step("routing core, native");
-    core::measure(&mut table, effort);
-    step("routing core, WASM");
-    wasm::measure(&mut table, effort, &root());
-    step("daemon");
-    runtime.block_on(daemon::measure(&mut table, effort));
+    if !arguments.iter().any(|argument| argument == "--long-log") {
+        step("routing core, native");
+        core::measure(&mut table, effort);
+        step("routing core, WASM");
+        wasm::measure(&mut table, effort, &root());
+        step("daemon");
+        runtime.block_on(daemon::measure(&mut table, effort));
+    }
+    step("a long log");
+    runtime.block_on(log::measure(&mut table, effort));
     if arguments.iter().any(|argument| argument == "--json") {
         println!("{}", table.json());
     } else {
