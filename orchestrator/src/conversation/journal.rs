@@ -11,6 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
+/// Rows of one look at the log.
+const PAGE: usize = 500;
+
 /// What became of an append.
 pub(super) struct Written {
     /// Its number.
