@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod bridge;
 pub mod cli;
+pub mod comfy;
 pub mod config;
 mod console;
 pub mod conversation;

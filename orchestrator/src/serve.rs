@@ -120,6 +120,7 @@ pub async fn serve(
             backends: found,
             models: models(&agents),
             default,
+            comfyui: config.server.comfyui.as_ref().map(|url| url.as_str().to_owned()),
             ..router::Config::new(&epoch, &[])
         },
         inbox,

@@ -1,8 +1,10 @@
 //! Tickets: what was sent and is waited for, what was asked, what was queued at ComfyUI. Each is settled once, by key
 //! (rules F3, G11, D6).
 
-use crate::id::{AskId, Backend, CallId, Rid, Seq, SocketId, TabKey, TurnId, WorkflowUuid};
+use crate::id::{AskId, Backend, CallId, PromptId, Rid, Seq, SocketId, TabKey, TurnId, WorkflowUuid};
+use crate::run::{Ending, Sight};
 use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A tool call that has no answer yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +44,15 @@ pub enum CallState {
     },
     /// A question that waits for the person.
     Asking(AskId),
+    /// ComfyUI is asked how runs stand.
+    Looking {
+        /// The runs, in the order in which they are told.
+        wanted: Vec<PromptId>,
+        /// The ComfyUIs that have not answered.
+        open: BTreeSet<String>,
+        /// What was seen, or why nothing was.
+        found: BTreeMap<PromptId, Result<Sight, String>>,
+    },
 }
 
 /// A command that was sent to a panel and is not answered.
@@ -133,4 +144,30 @@ pub struct Run {
     pub title: String,
     /// Its row in the log, by which a restart finds it; `None` where it could not be written.
     pub seq: Option<Seq>,
+    /// The ComfyUI that has it: the one that the tab's socket came from, else the configured one.
+    pub comfyui: Option<String>,
+    /// How that one last said it stands; `None`: it never knew it.
+    pub sight: Option<Sight>,
+    /// How it ended, while that waits to be told.
+    pub ending: Option<Ending>,
+    /// When it is told all the same, or given up.
+    pub due: Option<u64>,
+}
+
+impl Run {
+    /// A ticket that nothing is known of yet.
+    pub fn new(backend: Backend, tab: TabKey, title: String, seq: Option<Seq>, comfyui: Option<String>) -> Self {
+        Self { backend, tab, title, seq, comfyui, sight: None, ending: None, due: None }
+    }
+}
+
+/// A run that was told of, for whoever asks or tells again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Told {
+    /// Which.
+    pub id: PromptId,
+    /// Its ticket.
+    pub run: Run,
+    /// How it ended.
+    pub ending: Ending,
 }

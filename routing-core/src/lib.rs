@@ -21,6 +21,7 @@ pub mod panel;
 pub mod path;
 pub mod refusal;
 pub mod router;
+pub mod run;
 #[cfg(feature = "script")]
 pub mod script;
 pub mod target;

@@ -307,7 +307,7 @@ impl Refusal {
             }
             Self::Superseded => "A newer request took this one's place.".to_owned(),
             Self::UnknownOutcome { token } => format!(
-                "Outcome unknown: the command was sent, but no answer came, so it may have been applied. Look with \
+                "Outcome unknown: the command was sent, but no answer came that says what became of it, so it may have been applied. Look with \
                  panel_graph_outline, or repeat the call with retry_of \"{token}\": it is then never applied twice."
             ),
             Self::NoReply { after_ms } => {

@@ -12,6 +12,8 @@ mod messages;
 mod output;
 mod questions;
 mod replies;
+mod run_status;
+mod runs;
 mod sockets;
 mod tabs;
 mod targets;
@@ -26,7 +28,7 @@ pub use output::{NewRow, Output, row_frame};
 
 use crate::frame::{BackendInfo, Model};
 use crate::id::{AskId, Backend, CallId, MessageId, PromptId, Rid, SocketId, TabKey};
-use crate::ledger::{Ask, Call, Lost, Run, Sent};
+use crate::ledger::{Ask, Call, Lost, Run, Sent, Told};
 use conversation::Conversation;
 use std::collections::{BTreeMap, VecDeque};
 use tabs::{Socket, Tab};
@@ -65,6 +67,8 @@ pub struct Config {
     pub default: Backend,
     /// Bounds.
     pub limits: Limits,
+    /// The ComfyUI of tabs that do not tell.
+    pub comfyui: Option<String>,
     /// Rules that are switched off, to prove that the checks catch it.
     #[cfg(feature = "sabotage")]
     pub broken: std::collections::BTreeSet<&'static str>,
@@ -88,6 +92,7 @@ impl Config {
             models: BTreeMap::new(),
             default: Backend::parse(backends.first().copied().unwrap_or("demo")),
             limits: Limits::default(),
+            comfyui: None,
             #[cfg(feature = "sabotage")]
             broken: std::collections::BTreeSet::new(),
         }
@@ -114,6 +119,8 @@ pub struct Router {
     asks: BTreeMap<AskId, Ask>,
     runs: BTreeMap<PromptId, Run>,
     early_runs: VecDeque<(PromptId, crate::frame::PanelEvent)>,
+    told_runs: VecDeque<Told>,
+    silent_comfyuis: std::collections::BTreeSet<String>,
     commits: BTreeMap<u64, commits::Commit>,
     boundaries: BTreeMap<Backend, boundaries::Boundary>,
     counters: Counters,
@@ -149,6 +156,8 @@ impl Router {
             asks: BTreeMap::new(),
             runs: BTreeMap::new(),
             early_runs: VecDeque::new(),
+            told_runs: VecDeque::new(),
+            silent_comfyuis: std::collections::BTreeSet::new(),
             commits: BTreeMap::new(),
             boundaries: BTreeMap::new(),
             counters: Counters::default(),
@@ -178,6 +187,8 @@ impl Router {
             Input::Forgotten { backend, durable } => self.forgotten(&backend, durable, now),
             Input::Restore { backend, restored } => self.restore(&backend, restored, now),
             Input::Notice { backend, text } => self.notice(&backend, &text, now),
+            Input::RunsSeen { comfyui, runs, call } => self.runs_seen(&comfyui, runs, call, now),
+            Input::ComfyuiDown { comfyui, why, call } => self.comfyui_down(&comfyui, &why, call, now),
             Input::Backends { backends, models } => self.backends_changed(backends, models),
             Input::WallClock { ahead } => self.ahead = ahead,
             Input::Tick => self.tick(now),

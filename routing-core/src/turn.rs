@@ -1,7 +1,7 @@
 //! Messages that wait, the batch that a turn takes, and the target that the turn gets (rules T1 to T3, T8, T9).
 
 use crate::frame::WorkflowIdentity;
-use crate::id::{Backend, MessageId, Seq, TabIdentity, TabKey, WorkflowUuid};
+use crate::id::{Backend, MessageId, PromptId, Seq, TabIdentity, TabKey, WorkflowUuid};
 use crate::refusal::NoTarget;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -62,9 +62,19 @@ pub struct Item {
     pub source: Source,
     /// It was in a turn before and was put back (rule T8).
     pub requeued: bool,
+    /// It starts no turn: it goes along with the next one that something else starts.
+    pub quiet: bool,
+    /// The run that it tells of.
+    pub run: Option<PromptId>,
 }
 
 impl Item {
+    /// What the daemon says.
+    pub fn event(text: String, run: Option<PromptId>) -> Self {
+        let source = Source::Event;
+        Self { seq: Seq::default(), mid: None, text, context: None, source, requeued: false, quiet: false, run }
+    }
+
     fn origin(&self) -> Option<Option<&Origin>> {
         match &self.source {
             Source::Person { origin } => Some(origin.as_ref()),
@@ -72,7 +82,8 @@ impl Item {
         }
     }
 
-    fn is_event(&self) -> bool {
+    /// Whether the daemon speaks.
+    pub fn is_event(&self) -> bool {
         matches!(self.source, Source::Event)
     }
 }
@@ -106,10 +117,12 @@ pub fn take_batch(queue: &mut VecDeque<Item>) -> Vec<Item> {
     batch
 }
 
-/// Puts a batch back at the front, in its order (rule T8): each message keeps its origin.
-pub fn put_back(queue: &mut VecDeque<Item>, batch: Vec<Item>) {
+/// Puts a batch back at the front, in its order (rule T8): each message keeps its origin. `quiet`: events start no turn
+/// by themselves. `told`: the agent had them.
+pub fn put_back(queue: &mut VecDeque<Item>, batch: Vec<Item>, quiet: bool, told: bool) {
     for mut item in batch.into_iter().rev() {
-        item.requeued = true;
+        item.requeued = told || (item.requeued || !item.is_event());
+        item.quiet = item.is_event() && (quiet || item.quiet);
         queue.push_front(item);
     }
 }
@@ -211,7 +224,16 @@ mod tests {
     }
 
     fn item(seq: u64, source: Source) -> Item {
-        Item { seq: Seq(seq), mid: None, text: seq.to_string(), context: None, source, requeued: false }
+        Item {
+            seq: Seq(seq),
+            mid: None,
+            text: seq.to_string(),
+            context: None,
+            source,
+            requeued: false,
+            quiet: false,
+            run: None,
+        }
     }
 
     fn said(seq: u64, tab: &str, uuid: &str) -> Item {
@@ -238,7 +260,7 @@ mod tests {
     #[test]
     fn t8_what_was_put_back_takes_along_its_own_origin_only() {
         let mut queue: VecDeque<Item> = [said(2, "t1", "w1"), said(3, "t2", "w2"), said(4, "t1", "w1")].into();
-        put_back(&mut queue, vec![said(1, "t1", "w1")]);
+        put_back(&mut queue, vec![said(1, "t1", "w1")], false, true);
         assert_eq!(seqs(&take_batch(&mut queue)), [1, 2]);
         assert_eq!(seqs(&take_batch(&mut queue)), [3]);
         assert_eq!(seqs(&take_batch(&mut queue)), [4]);

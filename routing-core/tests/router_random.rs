@@ -8,9 +8,11 @@ use routing_core::command::TABLE;
 use routing_core::id::{Backend, CallId, ConversationKey, Seq, SocketId, TurnId};
 use routing_core::refusal::Refusal;
 use routing_core::router::{Config, Input, NewRow, Output, Placed, Router};
+use routing_core::run::{Ending, Sight, Status};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+const COMFY: &str = "http://127.0.0.1:8188";
 const BACKENDS: [&str; 2] = ["claude", "codex"];
 
 /// A random act: what kind, and three numbers that choose its details.
@@ -26,6 +28,8 @@ struct Seen {
     commands: Vec<(u64, Backend, Value)>,
     wakes: Vec<(Backend, TurnId)>,
     forgets: Vec<Backend>,
+    /// Calls that ask a ComfyUI.
+    looks: Vec<CallId>,
     prompted: BTreeSet<Backend>,
     appends: VecDeque<(u64, Vec<NewRow>)>,
     rows: BTreeMap<ConversationKey, Vec<NewRow>>,
@@ -116,12 +120,15 @@ impl Run {
                     seen.armed = true;
                 }
             }
+            Output::LookAtRuns { call, .. } => seen.looks.push(call),
             Output::Close { .. }
             | Output::Replay { .. }
             | Output::Interrupt { .. }
             | Output::Retire { .. }
             | Output::ResumeHint { .. }
             | Output::SetModel { .. }
+            | Output::WatchRun { .. }
+            | Output::UnwatchRun { .. }
             | Output::Log { .. } => {}
         }
     }
@@ -155,11 +162,12 @@ impl Run {
     fn act(&mut self, (kind, a, b, c): Act) {
         let socket = self.seen.sockets.get(usize::from(a) % self.seen.sockets.len().max(1)).copied().unwrap_or(0);
         let backend = Backend::from(BACKENDS[usize::from(a) % 2]);
-        match kind % 26 {
+        match kind % 28 {
             0 | 1 => {
                 self.counter += 1;
                 self.seen.sockets.push(self.counter);
-                self.tell(Input::SocketOpened { socket: SocketId(self.counter), viewer: c == 255, comfyui: None });
+                let comfyui = b.is_multiple_of(2).then(|| COMFY.to_owned());
+                self.tell(Input::SocketOpened { socket: SocketId(self.counter), viewer: c == 255, comfyui });
                 self.hello(self.counter, a, b, c);
             }
             2 => self.hello(socket, b, c, a),
@@ -206,6 +214,7 @@ impl Run {
                 self.tell(Input::Frame { socket: SocketId(socket), text: text[usize::from(b) % 6].to_owned() });
             }
             22 | 23 => self.call(backend, b, c),
+            25 | 26 => self.comfyui(b, c),
             24 => {
                 self.now += u64::from(b) * u64::from(c);
                 self.tell(Input::Tick);
@@ -305,6 +314,23 @@ impl Run {
         self.tell(Input::ToolCall { backend, call, tool, arguments });
     }
 
+    /// ComfyUI says something of a run, asked or not.
+    fn comfyui(&mut self, b: u8, c: u8) {
+        let comfyui = COMFY.to_owned();
+        let call = self.seen.looks.pop();
+        if b.is_multiple_of(5) {
+            return self.tell(Input::ComfyuiDown { comfyui, why: "x".into(), call });
+        }
+        let sight = match b % 4 {
+            0 => Sight::Queued { ahead: 1 },
+            1 => Sight::Running { progress: None },
+            2 => Sight::Absent,
+            _ => Sight::Ended(Ending::new(Status::Success, [], None)),
+        };
+        let runs = vec![(format!("p{}", c % 3).as_str().into(), sight)];
+        self.tell(Input::RunsSeen { comfyui, runs, call });
+    }
+
     fn ready(&mut self) {
         if self.seen.wakes.is_empty() {
             return;
@@ -347,9 +373,32 @@ impl Run {
         self.tell(Input::Appended { append, placed });
     }
 
+    /// What waits without starting a turn goes along with a message.
+    fn last_words(&mut self) {
+        for backend in BACKENDS {
+            self.counter += 1;
+            let (socket, tab) = (self.counter, format!("last-{backend}"));
+            self.tell(Input::SocketOpened { socket: SocketId(socket), viewer: false, comfyui: None });
+            let workflow = json!({"uuid": "w0", "handle": "tmp:w0", "title": "w0", "canvas": "c-w0"});
+            self.seen.fronts.insert(tab.clone(), "w0".to_owned());
+            self.tab_comes();
+            self.frame(
+                socket,
+                &json!({"type": "hello", "protocol": 1, "tab_id": tab, "workflow": workflow, "backend": backend}),
+            );
+            self.frame(socket, &json!({"type": "user_message", "mid": tab, "text": "x"}));
+        }
+    }
+
     /// Everybody does their part until nothing is left to do.
     fn finish(&mut self) {
-        for _ in 0..200 {
+        for round in 0..200 {
+            if round == 100 {
+                self.last_words();
+            }
+            while !self.seen.looks.is_empty() {
+                self.comfyui(0, 0);
+            }
             while !self.seen.appends.is_empty() {
                 self.write(false);
             }

@@ -62,6 +62,7 @@ scripts! {
     report_039_rename_hits_the_other_workflow,
     report_040_two_unsaved_workflows_of_one_name,
     report_041_the_pin_says_saved_the_edits_go_elsewhere,
+    report_050_a_completion_starts_turn_after_turn,
     report_073_one_switch_stops_the_agent_of_others,
     report_080_what_one_tool_lists_the_next_rejects,
     s3_a_hello_again_touches_no_agent,

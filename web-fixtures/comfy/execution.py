@@ -1,6 +1,7 @@
 """Validates and walks prompts without tensors, sending the frames the real server sends, in its order."""
 
 import asyncio
+import json
 import struct
 import time
 import zlib
@@ -109,55 +110,81 @@ async def _step(comfy, prompt, node_id):
         await asyncio.sleep(min(left, 0.02))
 
 
+def _signature(graph, node_id):
+    """What a node's result depends on: itself and everything that feeds it."""
+    return json.dumps([graph[n] for n in _upstream(graph, node_id)], sort_keys=True)
+
+
+def _made(class_type, name):
+    """What an output node reports: files, by the kind of node; a preview is in the folder that a restart empties."""
+    def file(ending, folder="output"):
+        return {"filename": f"{name}_.{ending}", "subfolder": "", "type": folder}
+
+    if "Audio" in class_type:
+        return {"audio": [file("flac")]}
+    if "Video" in class_type or "WEBM" in class_type:
+        return {"images": [file("mp4")], "animated": [True]}
+    return {"images": [file("png", "temp" if class_type.startswith("Preview") else "output")]}
+
+
 async def _run(comfy: Comfy, prompt: Prompt):
-    client, prompt_id = prompt.extra.get("client_id"), prompt.prompt_id
+    client, prompt_id, graph = prompt.extra.get("client_id"), prompt.prompt_id, prompt.graph
     messages = []
 
-    async def tell(kind, data, log=False):
-        data = {**data, "prompt_id": prompt_id}
-        if log:
-            data["timestamp"] = _now()
-            messages.append([kind, data])
-        await comfy.send(kind, data, client)
+    async def tell(kind, data, broadcast=False):
+        """Frames of a run go to the client that queued it. Without one there are none, but for those to everybody."""
+        if client is not None or broadcast:
+            await comfy.send(kind, {**data, "prompt_id": prompt_id}, client)
+
+    async def note(kind, data, broadcast=False):
+        data = {**data, "prompt_id": prompt_id, "timestamp": _now()}
+        messages.append([kind, data])
+        await tell(kind, data, broadcast)
 
     await comfy.send("status", comfy.status())
-    await tell("execution_start", {}, log=True)
-    await tell("execution_cached", {"nodes": []}, log=True)
+    await note("execution_start", {})
     order = []
     for output in prompt.outputs:
-        order += [n for n in _upstream(prompt.graph, output) if n not in order]
+        order += [n for n in _upstream(graph, output) if n not in order]
+    kept = {n: comfy.cache[_signature(graph, n)] for n in order if _signature(graph, n) in comfy.cache} if comfy.caches else {}
+    await note("execution_cached", {"nodes": list(kept)})
     outputs, status, nodes = {}, "success", {}
     for node_id in order:
-        class_type = prompt.graph[node_id]["class_type"]
+        class_type = graph[node_id]["class_type"]
+        if node_id in kept:
+            if kept[node_id]:
+                outputs[node_id] = kept[node_id]
+                await tell("executed", {"node": node_id, "display_node": node_id, "output": kept[node_id]})
+            continue
         await tell("executing", {"node": node_id, "display_node": node_id})
         nodes[node_id] = {"value": 0, "max": 1, "state": "running", "node_id": node_id, "prompt_id": prompt_id,
                           "display_node_id": node_id, "parent_node_id": None, "real_node_id": node_id}
-        await tell("progress_state", {"nodes": nodes})
+        await tell("progress_state", {"nodes": nodes}, broadcast=True)
         if not await _step(comfy, prompt, node_id):
             status = "error"
-            await tell("execution_interrupted", {"node_id": node_id, "node_type": class_type, "executed": list(outputs)}, log=True)
+            await note("execution_interrupted", {"node_id": node_id, "node_type": class_type, "executed": list(outputs)}, broadcast=True)
             break
         if comfy.failing_class == class_type:
             status = "error"
-            await tell("execution_error", {"node_id": node_id, "node_type": class_type, "executed": list(outputs),
+            await note("execution_error", {"node_id": node_id, "node_type": class_type, "executed": list(outputs),
                                            "exception_message": "fixture failure", "exception_type": "RuntimeError",
-                                           "traceback": [], "current_inputs": {}, "current_outputs": []}, log=True)
+                                           "traceback": [], "current_inputs": {}, "current_outputs": []})
             break
         nodes[node_id] = {**nodes[node_id], "value": 1, "state": "finished"}
-        if node_id in prompt.outputs:
-            folder = "temp" if class_type == "PreviewImage" else "output"
-            name = f"fixture_{prompt.number:05d}_{node_id}_.png"
-            outputs[node_id] = {"images": [{"filename": name, "subfolder": "", "type": folder}]}
-            await tell("executed", {"node": node_id, "display_node": node_id, "output": outputs[node_id]})
+        made = _made(class_type, f"fixture_{prompt.number:05d}_{node_id}") if node_id in prompt.outputs else None
+        comfy.cache[_signature(graph, node_id)] = made
+        if made:
+            outputs[node_id] = made
+            await tell("executed", {"node": node_id, "display_node": node_id, "output": made})
     if status == "success":
-        await tell("execution_success", {}, log=True)
+        await note("execution_success", {})
     comfy.history[prompt_id] = {
         "prompt": prompt.as_tuple(), "outputs": outputs, "meta": {}, "created": _now(),
         "status": {"status_str": status, "completed": status == "success", "messages": messages},
     }
     comfy.running = None
-    await tell("executing", {"node": None})
     await comfy.send("status", comfy.status())
+    await tell("executing", {"node": None})
 
 
 async def worker(comfy: Comfy):

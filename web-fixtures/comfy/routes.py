@@ -220,6 +220,8 @@ def api_routes(comfy: Comfy) -> web.RouteTableDef:
             comfy.step_ms = int(body["step_ms"])
         if "failing_class" in body:
             comfy.failing_class = body["failing_class"]
+        if "caches" in body:
+            comfy.caches = bool(body["caches"])
         if "drop_sockets_ms" in body:
             comfy.muted_until = time.monotonic() + body["drop_sockets_ms"] / 1000
             for ws in list(comfy.sockets.values()):

@@ -67,6 +67,8 @@ class Comfy:
     interrupted: bool = False
     failing_class: str | None = None
     muted_until: float = 0.0
+    caches: bool = False
+    cache: dict = field(default_factory=dict)
     history: dict = field(default_factory=dict)
     packs: dict = field(default_factory=dict)
     counter: int = 0

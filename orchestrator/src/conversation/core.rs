@@ -5,6 +5,7 @@ use super::Clock;
 use super::journal::{Journal, Written};
 use super::keeper::{Keeper, KeeperParts, Order, Report};
 use crate::agent::AgentBackend;
+use crate::comfy;
 use crate::fault;
 use crate::hub::{SocketSender, ToHub, ToSocket};
 use crate::store::log::LogError;
@@ -75,6 +76,8 @@ pub struct Core {
     reporter: mpsc::UnboundedSender<(Backend, Report)>,
     found: mpsc::Receiver<Found>,
     sockets: BTreeMap<SocketId, SocketSender>,
+    comfyuis: mpsc::UnboundedSender<comfy::Order>,
+    runs: mpsc::UnboundedReceiver<comfy::Report>,
     calls: BTreeMap<CallId, oneshot::Sender<Result<Value, Refusal>>>,
     next_call: CallId,
     /// Turns that were given to an agent and have not ended.
@@ -92,6 +95,7 @@ impl Core {
     /// The log cannot be read.
     pub fn new(parts: CoreParts) -> Result<Self, LogError> {
         let (reporter, reports) = mpsc::unbounded_channel();
+        let (comfyuis, runs) = comfy::spawn();
         let (pen, written) = mpsc::unbounded_channel();
         let mut core = Self {
             default: parts.config.default.clone(),
@@ -110,6 +114,8 @@ impl Core {
             reporter,
             found: parts.found,
             sockets: BTreeMap::new(),
+            comfyuis,
+            runs,
             calls: BTreeMap::new(),
             next_call: CallId::default(),
             running: std::collections::BTreeSet::new(),
@@ -150,6 +156,7 @@ impl Core {
                     None => break,
                 },
                 Some((backends, models)) = self.found.recv() => self.feed(Input::Backends { backends, models }),
+                Some(report) = self.runs.recv() => self.on_runs(report),
                 () = timer => self.feed(Input::Tick),
             }
         }
@@ -250,6 +257,13 @@ impl Core {
         }
     }
 
+    fn on_runs(&mut self, comfy::Report { comfyui, call, seen }: comfy::Report) {
+        self.feed(match seen {
+            Ok(runs) => Input::RunsSeen { comfyui, runs, call },
+            Err(why) => Input::ComfyuiDown { comfyui, why, call },
+        });
+    }
+
     fn on_trouble(&mut self) {
         let trouble = self.trouble.borrow_and_update().as_ref().map(ToString::to_string);
         if trouble.is_none() {
@@ -322,6 +336,11 @@ impl Core {
             }
             Output::ResumeHint { backend, session } => self.order(&backend, Order::Hint(session)),
             Output::SetModel { backend, model } => self.order(&backend, Order::Model(model)),
+            Output::WatchRun { comfyui, prompt_id } => self.at_comfyui(comfy::Order::Watch { comfyui, prompt_id }),
+            Output::UnwatchRun { comfyui, prompt_id } => self.at_comfyui(comfy::Order::Unwatch { comfyui, prompt_id }),
+            Output::LookAtRuns { comfyui, prompt_ids, call } => {
+                self.at_comfyui(comfy::Order::Look { comfyui, prompt_ids, call });
+            }
             Output::Answer { call, outcome } => {
                 if let Some(answer) = self.calls.remove(&call) {
                     fault::at("tool-answered");
@@ -331,6 +350,11 @@ impl Core {
             }
             Output::Log { event, detail } => tracing::warn!(event, detail, "routing"),
         }
+    }
+
+    fn at_comfyui(&self, order: comfy::Order) {
+        // It takes orders for as long as this task lives.
+        let _ = self.comfyuis.send(order);
     }
 
     /// One encoding for every socket that gets the frame.

@@ -7,10 +7,11 @@ use async_trait::async_trait;
 use routing_core::id::{ConversationKey, Seq, TurnId};
 use routing_core::router::{self, Pending, Placed, Restored, row_frame};
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Rows that are read at once when a start looks back.
+/// Rows of one look at the log.
 const PAGE: usize = 500;
 
 /// What became of an append.
@@ -78,33 +79,45 @@ impl Journal {
         let taken = started.iter().filter(|_| open).flat_map(|row| seqs(row.body.get("takes"))).collect();
         let start = self.log.last_of_kind(conversation, "boundary")?.map_or(Seq(0), |row| row.seq);
         let pending = self.log.pending(conversation)?;
-        let put_back = self.put_back(conversation, &pending)?;
+        let turns = self.turns_of(conversation, &pending)?;
+        let pending = pending.into_iter().map(|row| Pending {
+            turns: turns.get(&row.seq).map_or(0, |turns| u32::try_from(turns.len()).unwrap_or(u32::MAX)),
+            seq: row.seq,
+            kind: row.kind,
+            body: row.body,
+        });
         Ok(Restored {
             newest: self.log.newest(conversation)?,
             start,
             last_turn: TurnId(number(&started).max(number(&ended)).unwrap_or_default()),
-            pending: pending.into_iter().map(|row| Pending { seq: row.seq, kind: row.kind, body: row.body }).collect(),
+            pending: pending.collect(),
             taken,
-            put_back,
+            again: ended.iter().flat_map(|row| seqs(row.body.get("again"))).collect(),
         })
     }
 
-    /// Those of the pending rows that a turn had taken before: it put them back.
-    fn put_back(&self, conversation: &ConversationKey, pending: &[Row]) -> Result<Vec<Seq>, LogError> {
-        // Tickets may wait for days, and no turn takes them.
-        let taken_by_turns = |row: &&Row| ["user", "event"].contains(&row.kind.as_str());
-        let waiting: Vec<Seq> = pending.iter().filter(taken_by_turns).map(|row| row.seq).collect();
-        let Some(mut after) = waiting.first().copied() else { return Ok(Vec::new()) };
-        let mut taken = std::collections::BTreeSet::new();
+    /// Which turns had taken rows that wait still.
+    fn turns_of(
+        &self,
+        conversation: &ConversationKey,
+        pending: &[Row],
+    ) -> Result<BTreeMap<Seq, BTreeSet<u64>>, LogError> {
+        let mut turns: BTreeMap<Seq, BTreeSet<u64>> = BTreeMap::new();
+        // No turn takes a ticket or a question, and one may wait for days.
+        let first =
+            pending.iter().filter(|row| ["user", "event"].contains(&row.kind.as_str())).map(|row| row.seq).min();
+        let Some(mut after) = first else { return Ok(turns) };
         loop {
             let page = self.log.page(conversation, after, None, PAGE)?;
-            let Some(last) = page.last() else { break };
+            let Some(last) = page.last() else { return Ok(turns) };
             after = last.seq;
-            for start in page.iter().filter(|row| row.kind == "turn_start") {
-                taken.extend(seqs(start.body.get("takes")));
+            for row in page.iter().filter(|row| row.kind == "turn_start") {
+                let Some(turn) = row.body.get("turn").and_then(Value::as_u64) else { continue };
+                for seq in seqs(row.body.get("takes")) {
+                    turns.entry(seq).or_default().insert(turn);
+                }
             }
         }
-        Ok(waiting.into_iter().filter(|seq| taken.contains(seq)).collect())
     }
 
     fn place(&self, appended: Appended, said: Option<Said>) -> Placed {

@@ -12,6 +12,11 @@ class Refused extends Error {
   }
 }
 
+/** What went wrong, and at which node. */
+function told({ message, node_id: id, node_type: type }: { message: string; node_id?: string; node_type?: string }): string {
+  return id === undefined ? message : `#${id}${type === undefined ? '' : ` (${type})`}: ${message}`
+}
+
 /** The running panel of this page. */
 export class Host {
   private readonly core: PanelCore
@@ -29,7 +34,7 @@ export class Host {
     this.core = new PanelCore(JSON.stringify(config))
     canvas.onChange(() => this.tellFront())
     canvas.onRunFinished((run) => {
-      const error = run.error ? { error: run.error.message } : {}
+      const error = run.error ? { error: told(run.error) } : {}
       this.tell({ input: 'run_finished', prompt_id: run.prompt_id, status: run.status, images: run.images, ...error })
     })
     // A page that slept or was offline looks at once, not at its next attempt.

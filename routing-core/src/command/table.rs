@@ -305,6 +305,21 @@ pub const TABLE: &[Spec] = &[
         ),
         2,
     ),
+    at(
+        row(
+            "run_status",
+            Some("panel_run_status"),
+            Effect::Query,
+            &[may(
+                "prompt_id",
+                Kind::Text,
+                "Which run. Default: every run of this conversation that has not ended, and the last ones that have.",
+            )],
+            "Tells how runs stand: queued, running, done with their outputs, failed, interrupted, or unknown. You are told \
+             by yourself when a run ends; do not ask over and over.",
+        ),
+        Site::Daemon,
+    ),
     row(
         "nodes_search",
         Some("panel_search_nodes"),

@@ -6,10 +6,13 @@ use super::tabs::Tab;
 use super::{Output, Pending, Restored, Router};
 use crate::frame::{Ack, Session, TurnState};
 use crate::id::{AgentSessionId, Backend, MessageId, Seq, SocketId, TabKey, TurnId};
-use crate::ledger::{Asker, Purpose, Run};
+use crate::ledger::{Asker, Purpose};
 use crate::refusal::Refusal;
 use crate::turn::{Item, Origin, Source};
 use serde_json::{Value, json};
+
+/// In how many turns an event is told at most, when they are cut off or stopped.
+pub(super) const MOST_TURNS: u32 = 2;
 
 /// A boundary that waits for the agent to be gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,8 +70,7 @@ impl Router {
         }
         self.close_calls(&backend, now);
         settles.extend(self.close_asks(|ask| ask.backend == backend).into_iter().map(|(_, seq)| seq));
-        settles.extend(self.runs.values().filter(|run| run.backend == backend).filter_map(|run| run.seq));
-        self.runs.retain(|_, run| run.backend != backend);
+        settles.extend(self.drop_runs(&backend));
         self.boundaries.insert(backend.clone(), Boundary { socket, session: session.clone(), settles, cut });
         self.push(Output::Forget { backend, session });
     }
@@ -147,48 +149,58 @@ impl Router {
         one.newest = restored.newest;
         one.start = restored.start;
         one.last_turn = restored.last_turn;
-        let (cut_off, waiting): (Vec<_>, Vec<_>) =
-            restored.pending.into_iter().partition(|row| restored.taken.contains(&row.seq));
-        let (tickets, waiting): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|row| row.kind == "run");
+        let (tickets, rows): (Vec<_>, Vec<_>) = restored.pending.into_iter().partition(|row| row.kind == "run");
         for ticket in tickets {
-            let text = |field: &str| ticket.body.get(field).and_then(Value::as_str).unwrap_or_default();
-            let (tab, title) = (text("tab").into(), text("title").to_owned());
-            let run = Run { backend: backend.clone(), tab, title, seq: Some(ticket.seq) };
-            self.runs.insert(text("prompt_id").into(), run);
+            self.restore_ticket(backend, ticket.seq, &ticket.body);
         }
-        let (questions, waiting): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|row| row.kind == "ask");
+        let (questions, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.kind == "ask");
         for question in &questions {
             self.restore_question(backend, question);
         }
-        let taken_up = |row: &Pending| Item {
-            requeued: restored.put_back.contains(&row.seq),
-            ..item(row.seq, &row.kind, &row.body)
-        };
-        let items: Vec<Item> = waiting.iter().map(taken_up).collect();
+        let open_turn = rows.iter().any(|row| restored.taken.contains(&row.seq));
+        let (cut_off, waiting): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| {
+            // What the daemon itself said is said once more; what a person said is for that person to say again.
+            let again = row.kind != "user" && row.turns < MOST_TURNS;
+            restored.taken.contains(&row.seq) && !again
+        });
+        let mut items: Vec<Item> = waiting.iter().map(item).collect();
+        for item in &mut items {
+            // A turn that was stopped stays stopped; one that was cut off goes on.
+            let goes_on = restored.taken.contains(&item.seq) || restored.again.contains(&item.seq);
+            item.quiet = item.is_event() && item.requeued && !goes_on;
+        }
         for item in &items {
             if let Source::Person { origin: Some(origin) } = &item.source {
                 self.remember_tab(origin);
             }
         }
         self.conversation(backend).queue.extend(items);
-        if !cut_off.is_empty() {
+        if open_turn {
             let turn = restored.last_turn;
             let text = "⚠️ The daemon stopped while this was being answered. Part of it may have been done; look at the \
                         canvas, then say how to go on.";
-            let notice = self.row(backend, "notice", json!({"text": text, "turn": turn, "code": "cut_off"}), now);
             let mids: Vec<&Value> = cut_off.iter().filter_map(|row| row.body.get("mid")).collect();
-            let body = json!({"turn": turn, "outcome": "unknown", "mids": mids});
-            let mut end = self.row(backend, "turn_end", body, now);
+            let mut rows = Vec::new();
+            if !cut_off.is_empty() {
+                rows.push(self.row(backend, "notice", json!({"text": text, "turn": turn, "code": "cut_off"}), now));
+            }
+            let mut end = self.row(backend, "turn_end", json!({"turn": turn, "outcome": "unknown", "mids": mids}), now);
             end.settles = cut_off.iter().map(|row| row.seq).collect();
-            self.commit(backend, vec![notice, end], Then::Show);
+            rows.push(end);
+            self.commit(backend, rows, Then::Show);
         }
         self.pump(backend);
     }
 
+    /// A stored tab's name is not given to another one.
+    pub(super) fn tab_is_taken(&mut self, tab: &TabKey) {
+        let number = tab.as_str().trim_start_matches('t').parse().unwrap_or(0);
+        self.counters.tabs = self.counters.tabs.max(number);
+    }
+
     /// The tab of a stored message, known again by what it says of itself when it comes back.
     pub(super) fn remember_tab(&mut self, origin: &Origin) {
-        let number = origin.tab.as_str().trim_start_matches('t').parse().unwrap_or(0);
-        self.counters.tabs = self.counters.tabs.max(number);
+        self.tab_is_taken(&origin.tab);
         let known = origin.identity.as_ref().is_some_and(|identity| self.tab_by_identity(identity).is_some());
         if known || self.tabs.contains_key(&origin.tab) {
             return;
@@ -208,20 +220,23 @@ impl Router {
     }
 }
 
-fn item(seq: Seq, kind: &str, body: &Value) -> Item {
+fn item(row: &Pending) -> Item {
+    let Pending { seq, kind, body, turns } = row;
     let text = |field: &str| body.get(field).and_then(Value::as_str).map(str::to_owned);
-    let source = match kind {
+    let source = match kind.as_str() {
         "user" => {
             Source::Person { origin: body.get("origin").and_then(|origin| serde_json::from_value(origin.clone()).ok()) }
         }
         _ => Source::Event,
     };
     Item {
-        seq,
+        seq: *seq,
         mid: text("mid").map(crate::id::MessageId),
         text: super::messages::for_agent(&text("text").unwrap_or_default(), body),
         context: text("context"),
         source,
-        requeued: false,
+        requeued: *turns > 0,
+        quiet: false,
+        run: text("prompt_id").map(crate::id::PromptId),
     }
 }

@@ -53,6 +53,7 @@ impl Router {
                     let told = self.tell_target(&backend);
                     self.answer(call, Ok(told));
                 }
+                "run_status" => self.run_status(backend, call, args, now),
                 _ => self.retarget_by_agent(&backend, call, &args, tab.as_ref(), now),
             },
             Site::Panel => {

@@ -5,7 +5,7 @@ use super::messages::MID_TAKEN;
 use super::{NewRow, Output, Placed, Router, row_frame};
 use crate::frame::{Ack, Say, TurnAnchor, TurnState};
 use crate::id::{AskId, Backend, CallId, PromptId, Seq, SocketId, TurnId};
-use crate::ledger::Run;
+use crate::ledger::{Run, Told};
 use crate::turn::Item;
 use serde_json::Value;
 
@@ -18,6 +18,16 @@ pub(super) struct Commit {
     pub(super) backend: Backend,
     pub(super) rows: Vec<NewRow>,
     pub(super) then: Then,
+}
+
+impl Commit {
+    /// The ticket that it opens.
+    pub(super) fn ticket(&self) -> Option<(&PromptId, &Run)> {
+        match &self.then {
+            Then::Ticket { id, run, dropped: false } => Some((id, run)),
+            _ => None,
+        }
+    }
 }
 
 /// What follows.
@@ -38,6 +48,10 @@ pub(super) enum Then {
         item: Item,
         /// Its conversation was cleared while it was being written (rule B2).
         dropped: bool,
+        /// The turn that was told the same by a tool meanwhile: it carries the event.
+        told_in: Option<TurnId>,
+        /// The ended run that it tells of: its ticket is open again if the row cannot be written.
+        run: Option<Box<Told>>,
     },
     /// The ticket of a run: from here on its end is waited for (rule F3).
     Ticket {
@@ -129,7 +143,7 @@ impl Router {
         let Some(last) = placed.last().copied() else { return };
         match commit.then {
             Then::Accept { sockets, item, cancelled } => self.accepted(&backend, sockets, item, cancelled, last, now),
-            Then::Inject { mut item, dropped } => {
+            Then::Inject { mut item, dropped, told_in, .. } => {
                 if last.duplicate {
                     return;
                 }
@@ -138,7 +152,9 @@ impl Router {
                     return self.settle_unused(&backend, None, last.seq, now);
                 }
                 self.conversation(&backend).queue.push_back(item);
-                self.pump(&backend);
+                if told_in.is_none_or(|turn| !self.carry(&backend, turn, |item| item.seq == last.seq, now)) {
+                    self.pump(&backend);
+                }
             }
             Then::Ticket { id, run, dropped } => {
                 if last.duplicate {
@@ -202,9 +218,16 @@ impl Router {
         let Some(commit) = self.commits.remove(&append) else { return };
         let backend = commit.backend;
         self.push(Output::Log { event: "append_failed", detail: format!("{code}: {message}") });
+        let then = match commit.then {
+            Then::Inject { dropped: false, run: Some(told), .. } => {
+                self.warn(&backend, message);
+                return self.tell_later(*told, now + RETRY);
+            }
+            then => then,
+        };
         let owed: Vec<Seq> = commit.rows.into_iter().flat_map(|row| row.settles).collect();
         self.conversation(&backend).owed.extend(owed);
-        match commit.then {
+        match then {
             Then::Accept { mut sockets, item, .. } => {
                 sockets.retain(|socket| self.sockets.contains_key(socket));
                 for socket in sockets {
@@ -230,7 +253,7 @@ impl Router {
                 let one = self.conversation(&backend);
                 one.retry_at = Some(now + RETRY);
                 if let Some(turn) = one.turn.take() {
-                    crate::turn::put_back(&mut one.queue, turn.batch);
+                    crate::turn::put_back(&mut one.queue, turn.batch, false, false);
                 }
                 if self.log_trouble.is_none() {
                     self.warn(&backend, message);

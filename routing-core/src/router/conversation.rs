@@ -78,6 +78,13 @@ pub(super) enum Phase {
     Ending,
 }
 
+impl Phase {
+    /// The agent was given the prompt.
+    pub(super) fn is_with_agent(self) -> bool {
+        matches!(self, Self::Running | Self::Stopping { .. } | Self::Ending)
+    }
+}
+
 impl Conversation {
     pub(super) fn new(backend: Backend) -> Self {
         Self {
@@ -102,9 +109,14 @@ impl Conversation {
         }
     }
 
+    /// Something waits that starts a turn.
+    pub(super) fn has_work(&self) -> bool {
+        self.queue.iter().any(|item| !item.quiet)
+    }
+
     /// The agent is at work: its calls belong to the turn.
     pub(super) fn running(&self) -> Option<&Turn> {
-        self.turn.as_ref().filter(|turn| matches!(turn.phase, Phase::Running | Phase::Stopping { .. } | Phase::Ending))
+        self.turn.as_ref().filter(|turn| turn.phase.is_with_agent())
     }
 
     /// The running turn's number.

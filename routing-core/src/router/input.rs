@@ -2,7 +2,8 @@
 
 use crate::agent::AgentEvent;
 use crate::frame::{BackendInfo, Model};
-use crate::id::{Backend, CallId, MessageId, Seq, SocketId, TurnId};
+use crate::id::{Backend, CallId, MessageId, PromptId, Seq, SocketId, TurnId};
+use crate::run::Sight;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -115,6 +116,24 @@ pub enum Input {
         /// What.
         text: String,
     },
+    /// A ComfyUI said how runs stand: as it changes for the watched ones, and for an [`super::Output::LookAtRuns`].
+    RunsSeen {
+        /// Which one.
+        comfyui: String,
+        /// What it says of each.
+        runs: Vec<(PromptId, Sight)>,
+        /// The call that asked.
+        call: Option<CallId>,
+    },
+    /// A ComfyUI that was asked does not answer.
+    ComfyuiDown {
+        /// Which one.
+        comfyui: String,
+        /// For people.
+        why: String,
+        /// The call that asked.
+        call: Option<CallId>,
+    },
     /// Agents were looked at again.
     Backends {
         /// In order of preference.
@@ -155,8 +174,8 @@ pub struct Restored {
     pub pending: Vec<Pending>,
     /// Rows that a started turn had taken when the daemon stopped: their outcome is unknown.
     pub taken: Vec<Seq>,
-    /// Rows that an ended turn had taken and put back: given to the agent again, they are marked (rule T8).
-    pub put_back: Vec<Seq>,
+    /// Rows that the last turn, ended by the stop of the daemon, was not done with.
+    pub again: Vec<Seq>,
 }
 
 /// An inbound row that still waits.
@@ -164,8 +183,10 @@ pub struct Restored {
 pub struct Pending {
     /// Its place.
     pub seq: Seq,
-    /// Its kind: `user` or `event`.
+    /// Its kind: `user`, `event` or `run`.
     pub kind: String,
     /// Its body as it was appended.
     pub body: Value,
+    /// How many turns had taken it.
+    pub turns: u32,
 }

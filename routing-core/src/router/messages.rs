@@ -79,6 +79,8 @@ impl Router {
             context: message.context,
             source: Source::Person { origin },
             requeued: false,
+            quiet: false,
+            run: None,
         };
         self.commit(&backend, vec![row], Then::Accept { sockets: vec![socket], item, cancelled: false });
     }
@@ -87,7 +89,9 @@ impl Router {
     pub(super) fn backlog_is_full(&self, backend: &Backend) -> bool {
         let joins = |then: &Then| matches!(then, Then::Accept { .. } | Then::Inject { .. });
         let soon = self.commits.values().filter(|commit| commit.backend == *backend && joins(&commit.then)).count();
-        let waiting = self.conversations.get(backend).map_or(0, |one| one.queue.len());
+        // What starts no turn must not keep out what would take it along.
+        let waiting =
+            self.conversations.get(backend).map_or(0, |one| one.queue.iter().filter(|item| !item.quiet).count());
         waiting + soon >= self.config.limits.backlog
     }
 
@@ -201,7 +205,7 @@ pub(super) fn for_agent(text: &str, body: &Value) -> String {
         .iter()
         .filter_map(|name| body.get(*name)?.as_array())
         .flatten()
-        .filter_map(super::events::output_name)
+        .filter_map(crate::run::file_name)
         .collect();
     match (attached.as_slice(), text.trim().is_empty()) {
         ([], _) => text.to_owned(),

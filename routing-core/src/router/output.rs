@@ -1,7 +1,7 @@
 //! What the router wants done, and how a row of the log looks on the wire.
 
 use crate::frame::{Echo, Entry, Extra, FromDaemon, Say};
-use crate::id::{AgentSessionId, Backend, CallId, ConversationKey, MessageId, Seq, SocketId, TurnId};
+use crate::id::{AgentSessionId, Backend, CallId, ConversationKey, MessageId, PromptId, Seq, SocketId, TurnId};
 use crate::refusal::Refusal;
 use serde_json::Value;
 
@@ -93,6 +93,30 @@ pub enum Output {
         backend: Backend,
         /// Its value.
         model: String,
+    },
+    /// Watch a run at its ComfyUI until [`Output::UnwatchRun`]; tell with [`super::Input::RunsSeen`] and
+    /// [`super::Input::ComfyuiDown`]. The address is that of a socket's own ComfyUI or the configured one.
+    WatchRun {
+        /// Where.
+        comfyui: String,
+        /// Which.
+        prompt_id: PromptId,
+    },
+    /// Watch it no longer.
+    UnwatchRun {
+        /// Where.
+        comfyui: String,
+        /// Which.
+        prompt_id: PromptId,
+    },
+    /// Ask a ComfyUI once how runs stand; answer with [`super::Input::RunsSeen`] or [`super::Input::ComfyuiDown`].
+    LookAtRuns {
+        /// Where.
+        comfyui: String,
+        /// Which.
+        prompt_ids: Vec<PromptId>,
+        /// For which call.
+        call: CallId,
     },
     /// Answer a tool call.
     Answer {

@@ -1,13 +1,12 @@
 //! Answers of panels: matched by their dispatch, checked for what they prove, and given to whoever waits (rules G7 to
 //! G11, T12).
 
-use super::commits::Then;
 use super::{Output, Router};
 use crate::command::{self, Retry};
 use crate::fence;
 use crate::frame::{Reply, WorkflowIdentity};
-use crate::id::{CallId, Rid, SocketId, TabKey};
-use crate::ledger::{CallState, Lost, Purpose, Run, Sent};
+use crate::id::{Backend, CallId, Rid, SocketId, TabKey};
+use crate::ledger::{CallState, Lost, Purpose, Sent};
 use crate::refusal::Refusal;
 use serde_json::{Value, json};
 
@@ -35,7 +34,7 @@ impl Router {
                 if let Some(lost) = lost {
                     // Too late for the call; a run that was queued is ours all the same (rule F3).
                     if let (true, "graph_run", Some(backend)) = (reply.ok && lost.tab == tab, lost.cmd, lost.backend) {
-                        self.run_queued(&backend, &tab, reply.result.as_ref(), now);
+                        let _ = self.run_queued(&backend, &tab, reply.result.as_ref(), now);
                     }
                 } else {
                     self.nack_about(socket, None, rid, "unknown_rid", "No command of that name is waiting.");
@@ -61,7 +60,7 @@ impl Router {
                 }
                 self.retarget_answered(sent, &reply, identity.ok().flatten(), now);
             }
-            Purpose::Call(call) => self.call_answered(*call, sent, reply, identity, now),
+            Purpose::Call(call) => self.call_answered(*call, rid, sent, reply, identity, now),
         }
     }
 
@@ -110,6 +109,7 @@ impl Router {
     fn call_answered(
         &mut self,
         call: CallId,
+        rid: &Rid,
         sent: &Sent,
         reply: Reply,
         identity: Result<Option<WorkflowIdentity>, Refusal>,
@@ -150,7 +150,11 @@ impl Router {
             self.conversation(&backend).retarget(sent.tab.clone(), Some(identity.uuid.clone()));
         }
         if sent.cmd == "graph_run" {
-            self.run_queued(&backend, &sent.tab, reply.result.as_ref(), now);
+            match self.run_queued(&backend, &sent.tab, reply.result.as_ref(), now) {
+                Ok(true) => {}
+                Ok(false) => return self.outcome_unknown(rid, sent.clone(), Some(backend), call),
+                Err(refusal) => return self.answer(call, Err(refusal)),
+            }
         }
         let mut result = reply.result.unwrap_or_else(|| json!({}));
         if let (Some(identity), Some(map)) = (&identity, result.as_object_mut()) {
@@ -163,25 +167,6 @@ impl Router {
             }
         }
         self.answer(call, Ok(result));
-    }
-
-    /// Opens the ticket of a run (rules F3, D6): it counts once it is on disk.
-    fn run_queued(&mut self, backend: &crate::id::Backend, tab: &TabKey, result: Option<&Value>, now: u64) {
-        let ids: Vec<crate::id::PromptId> = result
-            .and_then(|result| result.get("prompt_ids"))
-            .and_then(Value::as_array)
-            .map(|ids| ids.iter().filter_map(Value::as_str).map(Into::into).collect())
-            .or_else(|| result?.get("prompt_id")?.as_str().map(|id| vec![id.into()]))
-            .unwrap_or_default();
-        let title = self.tabs.get(tab).map(|tab| tab.title.clone()).unwrap_or_default();
-        for id in ids {
-            let run = Run { backend: backend.clone(), tab: tab.clone(), title: title.clone(), seq: None };
-            let mut row = self.row(backend, "run", json!({"prompt_id": id, "tab": tab, "title": title}), now);
-            row.key = Some(format!("ticket:{id}"));
-            // It waits in the log until its run ends; no turn takes it.
-            row.inbound = true;
-            self.commit(backend, vec![row], Then::Ticket { id, run, dropped: false });
-        }
     }
 
     /// A connection went: reads wait for the same proven tab (rule G11), writes are of unknown outcome, questions stay.
@@ -217,17 +202,21 @@ impl Router {
                 if read {
                     return self.answer(call, Err(Refusal::NoReply { after_ms: sent.allowed }));
                 }
-                let record = self.calls.get(&call);
-                let backend = record.map(|call| call.backend.clone());
-                // A lost retry may never have reached the panel. What it retries is what the panel's ledger knows.
-                let token = record.and_then(|call| call.retry_of.clone()).unwrap_or_else(|| rid.clone());
-                self.lost.push_back((rid, Lost { tab: sent.tab, cmd: sent.cmd, backend }));
-                if self.lost.len() > REMEMBERED {
-                    self.lost.pop_front();
-                }
-                self.answer(call, Err(Refusal::UnknownOutcome { token }));
+                let backend = self.calls.get(&call).map(|call| call.backend.clone());
+                self.outcome_unknown(&rid, sent, backend, call);
             }
         }
+    }
+
+    /// It may have been done: whoever called gets the token by which the panel's ledger tells.
+    fn outcome_unknown(&mut self, rid: &Rid, sent: Sent, backend: Option<Backend>, call: CallId) {
+        // A lost retry may never have reached the panel. What it retries is what the panel's ledger knows.
+        let token = self.calls.get(&call).and_then(|call| call.retry_of.clone()).unwrap_or_else(|| rid.clone());
+        self.lost.push_back((rid.clone(), Lost { tab: sent.tab, cmd: sent.cmd, backend }));
+        if self.lost.len() > REMEMBERED {
+            self.lost.pop_front();
+        }
+        self.answer(call, Err(Refusal::UnknownOutcome { token }));
     }
 }
 

@@ -397,7 +397,7 @@ impl Router {
         let used = self.tabs.values().any(|tab| tab.backend == *backend && tab.socket.is_some());
         let Some(one) = self.conversations.get_mut(backend) else { return };
         one.retire_when_idle = !used;
-        let idle = one.turn.is_none() && one.queue.is_empty();
+        let idle = one.turn.is_none() && !one.has_work();
         if one.retire_when_idle && idle {
             one.retire_when_idle = false;
             self.push(Output::Retire { backend: backend.clone() });

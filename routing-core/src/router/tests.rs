@@ -5,6 +5,7 @@ mod attacks;
 mod bad_input;
 mod boundaries;
 mod frames;
+mod runs;
 mod sessions;
 mod targets;
 mod turns;

@@ -2,7 +2,7 @@
 
 use super::Router;
 use super::sockets::NO_HELLO;
-use crate::id::{Backend, CallId, Rid, SocketId};
+use crate::id::{Backend, CallId, PromptId, Rid, SocketId};
 use crate::ledger::{CallState, Purpose};
 use crate::refusal::Refusal;
 
@@ -17,11 +17,12 @@ impl Router {
             .map(|sent| (sent.deadline, "command"));
         let parked = self.calls.values().filter_map(|call| match call.state {
             CallState::Parked { until, .. } => Some((until, "reconnect")),
-            CallState::Sent | CallState::Gathering { .. } | CallState::Asking(_) => None,
+            CallState::Sent | CallState::Gathering { .. } | CallState::Asking(_) | CallState::Looking { .. } => None,
         });
         let asks = self.asks.values().filter(|ask| ask.call.is_some()).map(|ask| (ask.deadline, "ask"));
         let retries = self.conversations.values().filter_map(|one| one.retry_at).map(|at| (at, "retry"));
-        hello.chain(sent).chain(parked).chain(asks).chain(retries).min()
+        let runs = self.runs.values().filter_map(|run| run.due).map(|at| (at, "run"));
+        hello.chain(sent).chain(parked).chain(asks).chain(retries).chain(runs).min()
     }
 
     pub(super) fn tick(&mut self, now: u64) {
@@ -57,6 +58,11 @@ impl Router {
         for call in gone {
             let candidates = self.calls.get(&call).map(|call| self.candidates(&call.backend)).unwrap_or_default();
             self.answer(call, Err(Refusal::TargetGone { candidates }));
+        }
+        let due: Vec<PromptId> =
+            self.runs.iter().filter(|(_, run)| run.due.is_some_and(|at| at <= now)).map(|(id, _)| id.clone()).collect();
+        for id in due {
+            self.run_due(&id, now);
         }
         let again: Vec<Backend> = self
             .conversations

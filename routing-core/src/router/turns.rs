@@ -17,7 +17,7 @@ impl Router {
             return;
         }
         let one = self.conversation(backend);
-        if one.turn.is_some() || one.queue.is_empty() {
+        if one.turn.is_some() || !one.has_work() {
             return;
         }
         one.retry_at = None;
@@ -31,8 +31,9 @@ impl Router {
     /// The agent is up: the batch leaves the queue, and the turn's start is written down before the prompt is given.
     pub(super) fn agent_ready(&mut self, backend: &Backend, turn: TurnId, now: u64) {
         let one = self.conversation(backend);
+        let has_work = one.has_work();
         let Some(waking) = one.turn.as_mut().filter(|one| one.id == turn && one.phase == Phase::Waking) else { return };
-        let batch = take_batch(&mut one.queue);
+        let batch = if has_work { take_batch(&mut one.queue) } else { Vec::new() };
         if batch.is_empty() {
             // Everything that waited was taken back.
             one.turn = None;
@@ -175,11 +176,21 @@ impl Router {
     pub(super) fn end_turn(&mut self, backend: &Backend, outcome: &TurnOutcome, anchor: Option<String>, now: u64) {
         let one = self.conversation(backend);
         let Some(turn) = one.turn.as_mut().filter(|turn| turn.phase != Phase::Ending) else { return };
-        let back = turn.phase == Phase::Stopping { requeue: true } && *outcome == TurnOutcome::Interrupted;
-        turn.phase = Phase::Ending;
+        let phase = std::mem::replace(&mut turn.phase, Phase::Ending);
+        let back = phase == Phase::Stopping { requeue: true } && *outcome == TurnOutcome::Interrupted;
         let id = turn.id;
         let batch = std::mem::take(&mut turn.batch);
-        let mut settles: Vec<Seq> = if back { Vec::new() } else { batch.iter().map(|item| item.seq).collect() };
+        let (keeps, done): (Vec<Item>, Vec<Item>) = batch.iter().cloned().partition(|item| match outcome {
+            TurnOutcome::Completed => false,
+            // What was told twice is told.
+            TurnOutcome::Interrupted if item.is_event() => !(item.requeued && phase.is_with_agent()),
+            TurnOutcome::Interrupted => back,
+            TurnOutcome::Failed { .. } => item.is_event(),
+        });
+        // After the person's Stop, and after a failure, an event waits for the next turn and starts none.
+        let quiet = !back && (phase != Phase::Running || *outcome != TurnOutcome::Interrupted);
+        let again: Vec<Seq> = keeps.iter().filter(|_| !back && !quiet).map(|item| item.seq).collect();
+        let mut settles: Vec<Seq> = done.iter().map(|item| item.seq).collect();
         let mids: Vec<&MessageId> = batch.iter().filter_map(|item| item.mid.as_ref()).collect();
         let word = match outcome {
             TurnOutcome::Completed => "completed",
@@ -188,6 +199,9 @@ impl Router {
             TurnOutcome::Failed { .. } => "failed",
         };
         let mut body = json!({"turn": id, "outcome": word, "mids": mids, "anchor": anchor});
+        if !again.is_empty() {
+            body["again"] = json!(again);
+        }
         let mut rows = Vec::new();
         if let TurnOutcome::Failed { code, message } = outcome {
             body["code"] = json!(code);
@@ -203,9 +217,8 @@ impl Router {
         settles.append(&mut self.conversation(backend).owed);
         end.settles = settles;
         rows.push(end);
-        if back {
-            put_back(&mut self.conversation(backend).queue, batch);
-        }
+        let queue = &mut self.conversation(backend).queue;
+        put_back(queue, keeps, quiet, phase.is_with_agent());
         self.commit(backend, rows, Then::End { turn: id, anchor });
     }
 }
@@ -233,8 +246,14 @@ fn prompt(note: Option<String>, batch: &[Item]) -> String {
         if let Some(context) = item.context.as_deref().map(str::trim).filter(|context| !context.is_empty()) {
             parts.push(context.to_owned());
         }
-        if item.requeued && matches!(item.source, Source::Person { .. }) {
-            parts.push("[This message was interrupted before and is sent again.]".to_owned());
+        match (item.requeued, &item.source) {
+            (false, _) => {}
+            (true, Source::Person { .. }) => {
+                parts.push("[This message was interrupted before and is sent again.]".to_owned());
+            }
+            (true, Source::Event) => {
+                parts.push("[Repeated: a turn that did not come to its end was told this before.]".to_owned());
+            }
         }
         parts.push(item.text.clone());
     }

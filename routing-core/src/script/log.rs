@@ -61,6 +61,23 @@ impl Log {
     }
 }
 
+/// How many turns had taken a row.
+fn turns_of(rows: &[Row], seq: Seq) -> usize {
+    let takes = |row: &&Row| {
+        let takes = row.new.body.get("takes").and_then(Value::as_array);
+        row.new.kind == "turn_start" && takes.into_iter().flatten().any(|taken| taken.as_u64() == Some(seq.0))
+    };
+    let turns: BTreeSet<u64> = rows.iter().filter(takes).filter_map(|row| row.new.body.get("turn")?.as_u64()).collect();
+    turns.len()
+}
+
+/// Rows that the last turn was not done with although it ended.
+fn again(rows: &[Row]) -> Vec<Seq> {
+    let last =
+        rows.iter().rfind(|row| row.new.kind == "turn_end").and_then(|row| row.new.body.get("again")?.as_array());
+    last.into_iter().flatten().filter_map(Value::as_u64).map(Seq).collect()
+}
+
 fn restored(rows: &[Row]) -> Restored {
     let turn_of = |row: &Row| row.new.body.get("turn").and_then(Value::as_u64);
     let started = || rows.iter().filter(|row| row.new.kind == "turn_start");
@@ -71,18 +88,22 @@ fn restored(rows: &[Row]) -> Restored {
         takes.into_iter().flatten().filter_map(Value::as_u64).collect()
     };
     let taken: BTreeSet<u64> = open.flat_map(takes).collect();
-    let ever: BTreeSet<u64> = started().flat_map(takes).collect();
     let pending: Vec<Pending> = rows
         .iter()
         .filter(|row| row.new.inbound && !row.settled)
-        .map(|row| Pending { seq: row.seq, kind: row.new.kind.to_owned(), body: row.new.body.clone() })
+        .map(|row| Pending {
+            seq: row.seq,
+            kind: row.new.kind.to_owned(),
+            body: row.new.body.clone(),
+            turns: u32::try_from(turns_of(rows, row.seq)).unwrap_or(u32::MAX),
+        })
         .collect();
     Restored {
         newest: rows.last().map(|row| row.seq).unwrap_or_default(),
         start: rows.iter().rfind(|row| row.new.kind == "boundary").map(|row| row.seq).unwrap_or_default(),
         last_turn: TurnId(started().filter_map(turn_of).max().unwrap_or_default()),
         taken: pending.iter().map(|row| row.seq).filter(|seq| taken.contains(&seq.0)).collect(),
-        put_back: pending.iter().map(|row| row.seq).filter(|seq| ever.contains(&seq.0)).collect(),
+        again: again(rows),
         pending,
     }
 }

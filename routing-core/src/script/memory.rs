@@ -138,7 +138,11 @@ impl InMemory {
                     self.happened.push_back(Happened::Answered { call, outcome });
                 }
             }
-            Output::SetModel { .. } | Output::Log { .. } => {}
+            Output::SetModel { .. }
+            | Output::Log { .. }
+            | Output::WatchRun { .. }
+            | Output::UnwatchRun { .. }
+            | Output::LookAtRuns { .. } => {}
         }
     }
 

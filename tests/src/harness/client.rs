@@ -82,7 +82,15 @@ impl SimpleCanvas {
 impl Client {
     /// Opens a socket with a token.
     pub async fn connect(port: u16, token: &str) -> Self {
+        Self::connect_from(port, token, None).await
+    }
+
+    /// The same as the relay of a ComfyUI does.
+    pub async fn connect_from(port: u16, token: &str, comfyui: Option<&str>) -> Self {
         let mut request = format!("ws://127.0.0.1:{port}/ws").into_client_request().unwrap();
+        if let Some(comfyui) = comfyui {
+            request.headers_mut().insert("X-ComfyUI-Url", comfyui.parse().unwrap());
+        }
         request.headers_mut().insert("Authorization", format!("Bearer {token}").parse().unwrap());
         let (socket, _) = timeout(PATIENCE, tokio_tungstenite::connect_async(request)).await.unwrap().unwrap();
         Self { socket, seen: Vec::new(), from: 0, canvas: None }

@@ -142,6 +142,11 @@ impl Daemon {
         Client::connect(self.port, &self.token).await
     }
 
+    /// A socket that the relay of a ComfyUI opens, without a hello.
+    pub async fn connect_from(&self, comfyui: &str) -> Client {
+        Client::connect_from(self.port, &self.token, Some(comfyui)).await
+    }
+
     /// What it wrote to its log.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()

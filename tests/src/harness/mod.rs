@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is the failure of a test")]
 
 mod client;
+mod comfy;
 mod daemon;
 mod puppet;
 
 pub use client::{Client, SimpleCanvas};
+pub use comfy::Comfy;
 pub use daemon::{Daemon, Home, programs};
 pub use puppet::{Puppet, PuppetMaster};
 

@@ -224,6 +224,8 @@ impl World {
             | Input::LogTrouble { .. }
             | Input::WallClock { .. }
             | Input::Backends { .. }
+            | Input::RunsSeen { .. }
+            | Input::ComfyuiDown { .. }
             | Input::Tick => plain(all),
             Input::AgentReady { backend, .. }
             | Input::AgentFailed { backend, .. }
@@ -285,7 +287,11 @@ impl World {
                 }
             }
             Output::Forget { backend, .. } => self.forgets(number(&backend)),
-            Output::ResumeHint { .. } | Output::SetModel { .. } => {}
+            Output::ResumeHint { .. }
+            | Output::SetModel { .. }
+            | Output::WatchRun { .. }
+            | Output::UnwatchRun { .. }
+            | Output::LookAtRuns { .. } => {}
             Output::Answer { call, outcome } => self.answered(call.0, &outcome, refused),
         }
     }

@@ -42,7 +42,7 @@ function pause(): Promise<void> {
 export class Runs {
   private readonly frontend: Frontend
   private readonly listeners = new Set<(run: FinishedRun) => void>()
-  private readonly images = new Map<string, FinishedRun['images']>()
+  private readonly files = new Map<string, FinishedRun['images']>()
   private readonly unfinished = new Set<string>()
   private submission: Submission | null = null
   private lane: Promise<unknown> = Promise.resolve()
@@ -153,30 +153,23 @@ export class Runs {
 
   private collect({ prompt_id: id, output }: Record<string, unknown>): void {
     if (typeof id !== 'string' || typeof output !== 'object' || output === null) return
-    const kept = this.images.get(id) ?? []
-    this.images.set(id, [...kept, ...imagesOf(output)])
-    for (const old of this.images.keys()) {
-      if (this.images.size <= MOST_REMEMBERED) break
-      this.images.delete(old)
+    this.files.set(id, [...(this.files.get(id) ?? []), ...filesOf(output)])
+    for (const old of this.files.keys()) {
+      if (this.files.size <= MOST_REMEMBERED) break
+      this.files.delete(old)
     }
   }
 
   private finish(detail: Record<string, unknown>, status: FinishedRun['status']): void {
     const id = detail['prompt_id']
     if (typeof id !== 'string') return
-    const message = detail['exception_message']
-    const error = {
-      message: typeof message === 'string' ? message : 'the run failed',
-      ...(detail['node_id'] !== undefined ? { node_id: String(detail['node_id']) } : {}),
-      ...(typeof detail['node_type'] === 'string' ? { node_type: detail['node_type'] } : {}),
-    }
-    this.tell({ prompt_id: id, status, images: this.images.get(id) ?? [], ...(status === 'error' ? { error } : {}) })
+    this.tell({ prompt_id: id, status, images: this.files.get(id) ?? [], ...(status === 'error' ? { error: faultOf(detail) } : {}) })
   }
 
   private tell(run: FinishedRun): void {
-    this.images.delete(run.prompt_id)
+    this.files.delete(run.prompt_id)
     this.unfinished.delete(run.prompt_id)
-    for (const listener of [...this.listeners]) listener(run)
+    for (const listener of [...this.listeners]) listener({ ...run, images: once(run.images) })
   }
 
   /** Frames that were sent while the socket was down are gone; the history still tells how those runs ended. */
@@ -185,23 +178,42 @@ export class Runs {
       const answer = await this.frontend.api.fetchApi(`/history/${encodeURIComponent(id)}`)
       const entry = answer.ok ? ((await answer.json()) as Record<string, HistoryEntry | undefined>)[id] : undefined
       if (!entry || !this.unfinished.has(id)) continue
-      const interrupted = (entry.status?.messages ?? []).some(([kind]) => kind === 'execution_interrupted')
-      const status = entry.status?.status_str === 'success' ? 'success' : interrupted ? 'interrupted' : 'error'
-      this.tell({ prompt_id: id, status, images: Object.values(entry.outputs ?? {}).flatMap(imagesOf), ...(status === 'error' ? { error: { message: 'the run failed' } } : {}) })
+      const messages = entry.status?.messages ?? []
+      const interrupted = messages.some(([kind]) => kind === 'execution_interrupted')
+      const status = interrupted ? 'interrupted' : entry.status?.status_str === 'error' ? 'error' : 'success'
+      const fault = messages.find(([kind]) => kind === 'execution_error')?.[1]
+      this.tell({ prompt_id: id, status, images: Object.values(entry.outputs ?? {}).flatMap(filesOf), ...(status === 'error' ? { error: faultOf(fault ?? {}) } : {}) })
     }
   }
 }
 
 interface HistoryEntry {
-  outputs?: Record<string, object>
-  status?: { status_str?: string; messages?: [string, unknown][] }
+  outputs?: Record<string, object | null>
+  // Old servers keep no status: what is in their history was carried out.
+  status?: { status_str?: string; messages?: [string, Record<string, unknown>][] } | null
 }
 
-function imagesOf(output: object): FinishedRun['images'] {
-  const images: unknown = (output as { images?: unknown }).images
-  if (!Array.isArray(images)) return []
-  return images.flatMap((image: unknown) => {
-    const { filename, subfolder, type } = (image ?? {}) as { filename?: unknown; subfolder?: unknown; type?: unknown }
-    return typeof filename === 'string' ? [{ filename, subfolder: typeof subfolder === 'string' ? subfolder : '', type: typeof type === 'string' ? type : 'output' }] : []
+function faultOf(detail: Record<string, unknown>): NonNullable<FinishedRun['error']> {
+  const message = detail['exception_message']
+  return {
+    message: typeof message === 'string' ? message : 'the run failed',
+    ...(detail['node_id'] !== undefined ? { node_id: String(detail['node_id']) } : {}),
+    ...(typeof detail['node_type'] === 'string' ? { node_type: detail['node_type'] } : {}),
+  }
+}
+
+/** Files of one node: pictures, videos, sounds and whatever else stands in a list with a `filename`. */
+function filesOf(output: object | null): FinishedRun['images'] {
+  return Object.values(output ?? {}).flatMap((list: unknown) => {
+    if (!Array.isArray(list)) return []
+    return list.flatMap((file: unknown) => {
+      const { filename, subfolder, type } = (file ?? {}) as { filename?: unknown; subfolder?: unknown; type?: unknown }
+      return typeof filename === 'string' ? [{ filename, subfolder: typeof subfolder === 'string' ? subfolder : '', type: typeof type === 'string' ? type : 'output' }] : []
+    })
   })
+}
+
+/** A node that runs twice, or is told by cache and history, makes its files once. */
+function once(files: FinishedRun['images']): FinishedRun['images'] {
+  return [...new Map(files.map((file) => [JSON.stringify([file.type, file.subfolder, file.filename]), file])).values()]
 }

@@ -24,6 +24,7 @@ export interface CanvasIdentity {
 export interface FinishedRun {
   prompt_id: string
   status: 'success' | 'error' | 'interrupted'
+  /** Files of every kind; `type` is `temp` for a preview. */
   images: { filename: string; subfolder: string; type: string }[]
   /** What went wrong, when it did. */
   error?: { message: string; node_id?: string; node_type?: string }

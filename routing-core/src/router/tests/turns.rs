@@ -314,7 +314,7 @@ fn t8_a_start_that_fails_is_reported_and_the_next_message_is_tried() {
 #[test]
 fn t9_an_unknown_or_lost_origin_fails_its_turn_closed() {
     let mut bench = Bench::new();
-    let row = |seq: u64, body: Value| Pending { seq: Seq(seq), kind: "user".into(), body };
+    let row = |seq: u64, body: Value| Pending { seq: Seq(seq), kind: "user".into(), body, turns: 0 };
     let pending = vec![row(1, json!({"mid": "m1", "text": "no origin"}))];
     let restored = Restored { newest: Seq(1), pending, ..Restored::default() };
     bench.tell(Input::Restore { backend: "claude".into(), restored });
@@ -337,7 +337,7 @@ fn t9_a_stored_message_finds_its_tab_again() {
     let mut bench = Bench::new();
     let origin = json!({"tab": "t7", "identity": "tab-1", "backend": "claude", "workflow": workflow("w1")});
     let body = json!({"mid": "m1", "text": "waited", "origin": origin});
-    let pending = vec![Pending { seq: Seq(1), kind: "user".into(), body }];
+    let pending = vec![Pending { seq: Seq(1), kind: "user".into(), body, turns: 0 }];
     let restored = Restored { newest: Seq(1), pending, ..Restored::default() };
     bench.tell(Input::Restore { backend: "claude".into(), restored });
     bench.ready("claude");
@@ -352,9 +352,12 @@ fn t9_a_stored_message_finds_its_tab_again() {
 #[test]
 fn t8_what_was_put_back_is_marked_also_after_a_restart() {
     let mut bench = Bench::new();
-    let row = |seq: u64, text: &str| Pending { seq: Seq(seq), kind: "user".into(), body: json!({"text": text}) };
-    let pending = vec![row(1, "given before"), row(4, "new")];
-    let restored = Restored { newest: Seq(4), pending, put_back: vec![Seq(1)], ..Restored::default() };
+    let row = |seq: u64, text: &str, turns: u32| {
+        let body = json!({"text": text});
+        Pending { seq: Seq(seq), kind: "user".into(), body, turns }
+    };
+    let pending = vec![row(1, "given before", 1), row(4, "new", 0)];
+    let restored = Restored { newest: Seq(4), pending, ..Restored::default() };
     bench.tell(Input::Restore { backend: "claude".into(), restored });
     bench.ready("claude");
     let again = "[This message was interrupted before and is sent again.]";
