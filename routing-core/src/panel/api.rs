@@ -1,6 +1,6 @@
 //! What goes into the panel's machine and what comes out of it: plain values, which cross the WASM border as JSON.
 
-use crate::frame::{AgentStatus, BackendInfo, Model, WorkflowIdentity};
+use crate::frame::{AgentStatus, BackendInfo, ExportFormat, Hit, Model, PastSession, WorkflowIdentity};
 use crate::id::{AgentSessionId, AskId, ConversationKey, MessageId, PromptId, Rid, Seq, TabKey, TurnId, WorkflowUuid};
 use crate::target::Target;
 use serde::{Deserialize, Serialize};
@@ -125,6 +125,31 @@ pub enum PanelInput {
     Stop,
     /// New chat (rule B1).
     NewChat,
+    /// Back to where a message was asked (rule B1).
+    Rewind {
+        /// Which; its text comes back as [`UiChange::Recalled`].
+        mid: MessageId,
+    },
+    /// Go on with an earlier session (rule B1).
+    Resume {
+        /// From [`UiChange::Sessions`].
+        session_id: AgentSessionId,
+    },
+    /// Which sessions there are.
+    ListSessions,
+    /// Look for words in everything that was said.
+    Search {
+        /// Words, not an expression.
+        words: String,
+    },
+    /// A session as a document.
+    Export {
+        /// Its form.
+        format: ExportFormat,
+        /// Absent: what is shown now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session_id: Option<AgentSessionId>,
+    },
     /// Take part in another conversation (rule B4).
     SetBackend {
         /// Its agent's name.
@@ -250,6 +275,36 @@ pub enum UiChange {
     },
     /// The transcript is empty from here on.
     Cleared,
+    /// The conversation went back to where this was asked: the person may want to say it otherwise.
+    Recalled {
+        /// The text.
+        text: String,
+    },
+    /// The sessions, the newest first.
+    Sessions {
+        /// The list.
+        sessions: Vec<PastSession>,
+        /// Why there is no list; then `sessions` says nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// Where the words stand, the newest first.
+    Found {
+        /// Rows that have every word.
+        hits: Vec<Hit>,
+        /// There are more.
+        more: bool,
+        /// Why nothing was looked for; then `hits` says nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// A document is complete.
+    Exported {
+        /// A name for the file.
+        name: String,
+        /// All of it.
+        text: String,
+    },
     /// A row for the end of the transcript.
     Row {
         /// The row.
@@ -485,7 +540,8 @@ pub struct Row {
     /// What the tool call is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// How a turn ended: `completed`, `interrupted`, `put_back`, `failed`, or `unknown` after a restart.
+    /// How a turn ended: `completed`, `interrupted`, `put_back`, `failed`, or `unknown` after a restart; why a boundary was
+    /// drawn: `new_session`, `resume_session` or `rewind`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
 }

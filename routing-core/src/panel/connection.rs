@@ -238,7 +238,9 @@ impl Panel {
             self.transcript.start_at(Seq(0));
             return self.reopen(now);
         }
-        if welcome.after > self.transcript.last() {
+        if !welcome.kept.is_empty() {
+            self.transcript_is(&welcome.kept, welcome.after);
+        } else if welcome.after > self.transcript.last() {
             self.clear_transcript();
             self.transcript.start_at(welcome.after);
         }

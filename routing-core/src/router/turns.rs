@@ -187,7 +187,8 @@ impl Router {
             TurnOutcome::Interrupted => "interrupted",
             TurnOutcome::Failed { .. } => "failed",
         };
-        let mut body = json!({"turn": id, "outcome": word, "mids": mids, "anchor": anchor});
+        let session = one.session.clone();
+        let mut body = json!({"turn": id, "outcome": word, "mids": mids, "anchor": anchor, "session": session});
         let mut rows = Vec::new();
         if let TurnOutcome::Failed { code, message } = outcome {
             body["code"] = json!(code);
@@ -206,6 +207,8 @@ impl Router {
         if back {
             put_back(&mut self.conversation(backend).queue, batch);
         }
+        // Where the agent names no point, ours stands for it.
+        let anchor = anchor.or_else(|| (*outcome == TurnOutcome::Completed).then(|| crate::past::anchor_of(id)));
         self.commit(backend, rows, Then::End { turn: id, anchor });
     }
 }
