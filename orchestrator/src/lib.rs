@@ -6,6 +6,7 @@ pub mod cli;
 pub mod config;
 mod console;
 pub mod conversation;
+pub mod history;
 pub mod hub;
 pub mod serve;
 pub mod store;

@@ -4,6 +4,7 @@
 use super::Clock;
 use super::journal::{Journal, Written};
 use super::keeper::{Keeper, KeeperParts, Order, Report};
+use super::library::{Library, Told};
 use crate::agent::AgentBackend;
 use crate::hub::{SocketSender, ToHub, ToSocket};
 use crate::store::log::LogError;
@@ -73,6 +74,9 @@ pub struct Core {
     reports: mpsc::UnboundedReceiver<(Backend, Report)>,
     reporter: mpsc::UnboundedSender<(Backend, Report)>,
     found: mpsc::Receiver<Found>,
+    /// Reads in the log what somebody asked for.
+    library: Library,
+    read: mpsc::UnboundedReceiver<Told>,
     sockets: BTreeMap<SocketId, SocketSender>,
     calls: BTreeMap<CallId, oneshot::Sender<Result<Value, Refusal>>>,
     next_call: CallId,
@@ -92,6 +96,7 @@ impl Core {
     pub fn new(parts: CoreParts) -> Result<Self, LogError> {
         let (reporter, reports) = mpsc::unbounded_channel();
         let (pen, written) = mpsc::unbounded_channel();
+        let (library, read) = Library::new(parts.journal.log().clone());
         let mut core = Self {
             default: parts.config.default.clone(),
             router: Router::new(parts.config),
@@ -108,6 +113,8 @@ impl Core {
             reports,
             reporter,
             found: parts.found,
+            library,
+            read,
             sockets: BTreeMap::new(),
             calls: BTreeMap::new(),
             next_call: CallId::default(),
@@ -146,6 +153,7 @@ impl Core {
                     Some(message) => self.on_message(message),
                     None => break,
                 },
+                Some(told) = self.read.recv() => self.on_read(told),
                 Some((backends, models)) = self.found.recv() => self.feed(Input::Backends { backends, models }),
                 () = timer => self.feed(Input::Tick),
             }
@@ -272,6 +280,23 @@ impl Core {
         }
     }
 
+    fn on_read(&mut self, told: Told) {
+        match told {
+            Told::Recalled { socket, backend, point, found } => {
+                self.feed(Input::Recalled { socket, backend, point, found });
+            }
+            Told::Frame(socket, frame) => self.send(&[socket], &frame),
+            Told::Answer(call, outcome) => self.answer(call, outcome),
+        }
+    }
+
+    fn answer(&mut self, call: CallId, outcome: Result<Value, Refusal>) {
+        if let Some(answer) = self.calls.remove(&call) {
+            // The agent may have given up waiting.
+            let _ = answer.send(outcome);
+        }
+    }
+
     fn feed(&mut self, input: Input) {
         let ahead = self.clock.ahead();
         if ahead.abs_diff(self.ahead) > DRIFT {
@@ -303,18 +328,15 @@ impl Core {
             }
             Output::Interrupt { backend } => self.order(&backend, Order::Interrupt),
             Output::Retire { backend } => self.order(&backend, Order::Retire),
-            Output::Forget { backend, session } => {
+            Output::Forget { backend, session, retold } => {
                 self.running.remove(&backend);
-                self.order(&backend, Order::Forget(session));
+                self.order(&backend, Order::Forget { session, retold });
             }
+            Output::Recall { socket, backend, point } => self.library.recall(socket, backend, point),
+            Output::Look { by, backend, look } => self.library.look(by, backend, look),
             Output::ResumeHint { backend, session } => self.order(&backend, Order::Hint(session)),
             Output::SetModel { backend, model } => self.order(&backend, Order::Model(model)),
-            Output::Answer { call, outcome } => {
-                if let Some(answer) = self.calls.remove(&call) {
-                    // The agent may have given up waiting.
-                    let _ = answer.send(outcome);
-                }
-            }
+            Output::Answer { call, outcome } => self.answer(call, outcome),
             Output::Log { event, detail } => tracing::warn!(event, detail, "routing"),
         }
     }
@@ -355,7 +377,10 @@ impl Core {
 
     /// An agent that is no longer configured: whoever waits for it is told.
     fn no_driver(&self, backend: &Backend, order: Order) {
-        if let Order::Wake(turn) = order {
+        if let Order::Forget { .. } = order {
+            // No agent of that name remembers anything here; a stored session stays where it is.
+            let _ = self.reporter.send((backend.clone(), Report::Forgotten(false)));
+        } else if let Order::Wake(turn) = order {
             let message = format!("The agent {backend} is not configured any more. Choose another one.");
             let _ = self.reporter.send((backend.clone(), Report::Failed(turn, "not_found".to_owned(), message)));
         }

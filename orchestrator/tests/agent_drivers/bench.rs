@@ -74,6 +74,7 @@ impl Bench {
         let launch = Launch {
             name: Backend::from("tested"),
             resume,
+            resume_at: None,
             mcp: self.tools.endpoint.clone(),
             cwd: self.scratch.path().join("work"),
             model: None,
