@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_moment_is_written_for_people() {
-        assert_eq!(moment(1_796_071_483_914), "2026-11-30 18:44");
+        assert_eq!(moment(1_796_071_483_914), "2026-11-30 20:44");
         assert_eq!(moment(951_782_400_000), "2000-02-29 00:00");
         assert_eq!(moment(1_735_689_599_000), "2024-12-31 23:59");
         assert_eq!(moment(0), "");

@@ -225,7 +225,8 @@ impl World {
             | Input::WallClock { .. }
             | Input::Backends { .. }
             | Input::Tick => plain(all),
-            Input::AgentReady { backend, .. }
+            Input::Recalled { backend, .. }
+            | Input::AgentReady { backend, .. }
             | Input::AgentFailed { backend, .. }
             | Input::Agent { backend, .. }
             | Input::Merged { backend, .. }
@@ -285,7 +286,8 @@ impl World {
                 }
             }
             Output::Forget { backend, .. } => self.forgets(number(&backend)),
-            Output::ResumeHint { .. } | Output::SetModel { .. } => {}
+            // Nobody in the model looks back.
+            Output::ResumeHint { .. } | Output::SetModel { .. } | Output::Recall { .. } | Output::Look { .. } => {}
             Output::Answer { call, outcome } => self.answered(call.0, &outcome, refused),
         }
     }
@@ -347,6 +349,7 @@ impl World {
             | DaemonFrame::TurnAnchor(_)
             | DaemonFrame::AgentStatus(_)
             | DaemonFrame::Entry(_)
+            | DaemonFrame::Transcript(_)
             | DaemonFrame::WorkflowTarget(_) => self.check_audience(cause, &mut tabs, frame.kind()),
             DaemonFrame::SessionEpoch(_)
             | DaemonFrame::Models(_)
@@ -355,6 +358,10 @@ impl World {
             | DaemonFrame::Ack(_)
             | DaemonFrame::Nack(_)
             | DaemonFrame::Echo(_)
+            | DaemonFrame::HistoryList(_)
+            | DaemonFrame::HistoryTranscript(_)
+            | DaemonFrame::HistoryFound(_)
+            | DaemonFrame::HistoryExport(_)
             | DaemonFrame::AskClosed(_)
             | DaemonFrame::Overloaded(_) => {}
         }
