@@ -67,7 +67,8 @@ async fn run(cli: Cli) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Log(command) => {
-            let text = cli::log(command, &load()?, &home, cli.json).map_err(|error| (error.code(), error.to_string()))?;
+            let text =
+                cli::log(command, &load()?, &home, cli.json).map_err(|error| (error.code(), error.to_string()))?;
             print!("{text}");
             Ok(ExitCode::SUCCESS)
         }

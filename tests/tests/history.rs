@@ -70,10 +70,12 @@ async fn b1_a_rewind_shows_every_tab_what_is_kept_and_tells_a_new_session() {
     first.say("m3", "and green").await;
     agent.prompt().await;
     second.send(json!({"type": "rewind", "anchor": null, "mid": "m2"})).await;
+    for tab in [&mut first, &mut second] {
+        tab.until(&json!({"type": "entry", "kind": "boundary", "reason": "rewind"})).await;
+    }
     let ack = second.until(&json!({"type": "ack", "kind": "rewind"})).await;
     assert_eq!((&ack["ok"], &ack["text"]), (&json!(true), &json!("now red")), "{ack}");
     for tab in [&mut first, &mut second] {
-        tab.until(&json!({"type": "entry", "kind": "boundary", "reason": "rewind"})).await;
         tab.until(&json!({"type": "entry", "kind": "notice"})).await;
         assert_eq!(shown(tab), ["make it blue", "it is blue"]);
     }
@@ -178,8 +180,10 @@ async fn what_was_said_is_found_and_exported_while_the_daemon_runs() {
     let daemon = home.start().await;
     let mut tab = daemon.connect().await;
     tab.hello("tab-1", None, SimpleCanvas::showing("w1")).await;
-    tab.send(json!({"type": "user_message", "mid": "m1", "text": "make the 漢字 label blue", "context": "private note"}))
-        .await;
+    tab.send(
+        json!({"type": "user_message", "mid": "m1", "text": "make the 漢字 label blue", "context": "private note"}),
+    )
+    .await;
     let mut agent = master.next().await;
     agent.prompt().await;
     let found = agent.call("panel_search_conversation", json!({"words": "漢字 blue"})).await;

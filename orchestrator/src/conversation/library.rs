@@ -3,9 +3,7 @@
 
 use crate::history;
 use crate::store::log::{LogError, LogStore};
-use routing_core::frame::{
-    ExportFormat, FromDaemon, HistoryExport, HistoryFound, HistoryList, HistoryTranscript,
-};
+use routing_core::frame::{ExportFormat, FromDaemon, HistoryExport, HistoryFound, HistoryList, HistoryTranscript};
 use routing_core::id::{AgentSessionId, Backend, CallId, ConversationKey, SocketId};
 use routing_core::past::{Found, NotFound, Point};
 use routing_core::refusal::Refusal;

@@ -64,8 +64,7 @@ fn of_spans(
             for span in spans {
                 each(log, conversation, *span, |row| rows.push(plain(&row, all)))?;
             }
-            let whole =
-                json!({"version": VERSION, "conversation": conversation, "session_id": session, "rows": rows});
+            let whole = json!({"version": VERSION, "conversation": conversation, "session_id": session, "rows": rows});
             Ok(format!("{whole:#}\n"))
         }
     }

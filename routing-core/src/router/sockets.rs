@@ -3,8 +3,8 @@
 use super::tabs::{Socket, Tab};
 use super::{Look, Output, Reader, Router};
 use crate::frame::{
-    Ack, Backends, ComfyuiTarget, FromDaemon, FromPanel, Hello, Models, Nack, PROTOCOL, PanelFrame, SessionEpoch, Span, Turn,
-    TurnState, Welcome, WorkflowIdentity, WorkflowTargetFrame,
+    Ack, Backends, ComfyuiTarget, FromDaemon, FromPanel, Hello, Models, Nack, PROTOCOL, PanelFrame, SessionEpoch, Span,
+    Turn, TurnState, Welcome, WorkflowIdentity, WorkflowTargetFrame,
 };
 use crate::id::{Backend, MessageId, Rid, Seq, SocketId, TabIdentity, TabKey};
 use crate::past::{Point, first_shown};
@@ -352,13 +352,7 @@ impl Router {
         }
     }
 
-    fn welcome(
-        &self,
-        conversation: crate::id::ConversationKey,
-        after: Seq,
-        kept: Vec<Span>,
-        tab: &TabKey,
-    ) -> Welcome {
+    fn welcome(&self, conversation: crate::id::ConversationKey, after: Seq, kept: Vec<Span>, tab: &TabKey) -> Welcome {
         let limits = &self.config.limits;
         let mut bounds = Map::new();
         for (name, value) in [
@@ -377,7 +371,9 @@ impl Router {
             after,
             kept,
             tab: tab.clone(),
-            capabilities: ["entry", "nack", "retry_of", "late_answers", "rewind", "history"].map(str::to_owned).to_vec(),
+            capabilities: ["entry", "nack", "retry_of", "late_answers", "rewind", "history"]
+                .map(str::to_owned)
+                .to_vec(),
             limits: bounds,
         }
     }

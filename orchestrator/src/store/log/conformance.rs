@@ -174,7 +174,11 @@ fn a_search_finds_rows_that_have_every_word_the_newest_first(log: Arc<dyn LogSto
 }
 
 fn a_search_takes_every_script_and_no_expression(log: Arc<dyn LogStore>) {
-    append(&*log, vec![said("漢字のテキストを生成する"), said("say \"AND\" or NOT"), said("Grüße, ÄPFEL"), said("50% a_b*")]).unwrap();
+    append(
+        &*log,
+        vec![said("漢字のテキストを生成する"), said("say \"AND\" or NOT"), said("Grüße, ÄPFEL"), said("50% a_b*")],
+    )
+    .unwrap();
     assert_eq!(found(&*log, "テキスト"), [1]);
     assert_eq!(found(&*log, "漢字"), [1], "two signs are a word there");
     assert_eq!(found(&*log, "生"), [1]);

@@ -98,9 +98,7 @@ pub(super) fn search(
         Some(expression) => {
             let first = id << 40;
             let last = first + before.min((1 << 40) - 1);
-            let sql = format!(
-                "SELECT {COLUMNS} FROM entries WHERE {OF_CONVERSATION} AND seq = ?2"
-            );
+            let sql = format!("SELECT {COLUMNS} FROM entries WHERE {OF_CONVERSATION} AND seq = ?2");
             let mut row = connection.prepare_cached(&sql)?;
             let mut places = connection.prepare_cached(
                 "SELECT rowid - ?2 FROM entries_search WHERE entries_search MATCH ?1 AND rowid > ?2 AND rowid < ?3

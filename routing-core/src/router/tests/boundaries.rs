@@ -145,7 +145,8 @@ fn b1_a_rewind_closes_everything_and_every_tab_reads_what_is_kept() {
     bench.frame(2, &json!({"type": "rewind", "anchor": null, "mid": "m2"}));
     assert_eq!(*bench.refusal(write), Refusal::ConversationClosed);
     let session: Option<crate::id::AgentSessionId> = Some("s1".into());
-    let forgets = |output: &Output| matches!(output, Output::Forget { session: of, retold: false, .. } if *of == session);
+    let forgets =
+        |output: &Output| matches!(output, Output::Forget { session: of, retold: false, .. } if *of == session);
     assert_eq!(bench.count(forgets), 1, "the agent goes back in its own session");
     forgotten(&mut bench, true);
     let boundary = bench.rows[&ConversationKey::new("orchestrator::claude")].last().unwrap().clone();
