@@ -46,6 +46,7 @@ mod pairs;
 mod questions;
 mod read;
 mod runs;
+mod shown;
 mod transcript;
 
 #[cfg(test)]
@@ -53,6 +54,7 @@ mod tests;
 
 pub use api::*;
 pub use read::BadInput;
+pub use shown::*;
 
 use crate::frame::{FromPanel, PanelFrame, Reply, WorkflowIdentity};
 use crate::id::{Backend, ConversationKey, TabKey};
