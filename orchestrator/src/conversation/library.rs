@@ -147,7 +147,8 @@ fn export(
     let mut parts = Vec::new();
     let mut rest = text.as_str();
     while rest.len() > PART {
-        let (now, later) = rest.split_at(rest.floor_char_boundary(PART));
+        let at = (0..=PART).rev().find(|at| rest.is_char_boundary(*at)).unwrap_or(rest.len());
+        let (now, later) = rest.split_at(at);
         parts.push(part(now.to_owned(), false, None));
         rest = later;
     }
