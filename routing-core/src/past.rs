@@ -158,7 +158,7 @@ impl Past {
                 let session = text("session_id").filter(|_| resumed).map(AgentSessionId::from);
                 self.chapters.push(Chapter { begins: seq, kept: kept_by(body), session, ..Chapter::default() });
             }
-            "user" | "event" => {
+            "user" | "event" | "answer" => {
                 let words = text("text").unwrap_or_default().chars().take(TITLE).collect();
                 let (mid, by_person) = (text("mid").map(MessageId::from), kind == "user");
                 self.said.push(Said { seq, mid, by_person, words });

@@ -5,7 +5,6 @@ use crate::bridge::{ReplayFailed, ReplayPage, ReplaySource};
 use crate::history;
 use crate::store::log::{Appended, LogError, LogStore, NewRow, OnTrouble, Row};
 use async_trait::async_trait;
-use routing_core::frame::Span;
 use routing_core::id::{AgentSessionId, ConversationKey, Seq, TurnId};
 use routing_core::past::kept_by;
 use routing_core::router::{self, Pending, Placed, Restored, row_frame};
