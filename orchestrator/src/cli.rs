@@ -2,6 +2,7 @@
 //! the daemon serves.
 
 mod check;
+mod log;
 
 use crate::agent::{AgentBackend, Readiness};
 use crate::config::{Config, Flags};
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use check::{Check, doctor};
+pub use log::{LogCommand, log};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,6 +23,8 @@ Examples:
   comfy-orchestrator serve --agent demo                       a helper that needs no model
   comfy-orchestrator serve --comfyui http://127.0.0.1:8188    which ComfyUI to use for tabs that do not tell
   comfy-orchestrator agents                                   which agents can be used, and what mends the others
+  comfy-orchestrator log search blue sampler                  what was said about it, the newest first
+  comfy-orchestrator log export --session 1 -o talk.md        the newest session as Markdown
   comfy-orchestrator token rotate                             lock out everyone who has the old token
 
 Configuration: config.toml in the home folder, or --config FILE. Environment variables win over the file, flags over both:
@@ -55,6 +59,9 @@ pub enum Command {
     Token(TokenCommand),
     /// List the configured agents and whether they can be used.
     Agents,
+    /// Read what was said: sessions, search, export. Works while the daemon runs.
+    #[command(subcommand)]
+    Log(LogCommand),
     /// Look for what would keep the daemon from working.
     Doctor(Serve),
 }
@@ -127,6 +134,7 @@ impl Cli {
     pub fn flags(&self) -> Flags {
         let serve = match &self.command {
             Command::Serve(serve) | Command::Doctor(serve) => serve.clone(),
+            Command::Log(command) => Serve { port: command.which().port, ..Serve::default() },
             Command::Token(_) | Command::Agents => Serve::default(),
         };
         Flags {

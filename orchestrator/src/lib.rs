@@ -8,6 +8,7 @@ pub mod config;
 mod console;
 pub mod conversation;
 pub mod fault;
+pub mod history;
 pub mod hub;
 pub mod serve;
 pub mod store;

@@ -66,6 +66,12 @@ async fn run(cli: Cli) -> Result<ExitCode, Failure> {
             print!("{}", cli::token(*command, &file, cli.json).map_err(|error| (error.code(), error.to_string()))?);
             Ok(ExitCode::SUCCESS)
         }
+        Command::Log(command) => {
+            let text =
+                cli::log(command, &load()?, &home, cli.json).map_err(|error| (error.code(), error.to_string()))?;
+            print!("{text}");
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Agents => {
             print!("{}", cli::agents(&load()?, cli.json, agent::build).await);
             Ok(ExitCode::SUCCESS)

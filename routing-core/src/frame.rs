@@ -5,9 +5,11 @@
 
 mod from_daemon;
 mod from_panel;
+mod past;
 
 pub use from_daemon::*;
 pub use from_panel::*;
+pub use past::*;
 
 use crate::id::{CanvasToken, WorkflowUuid};
 use crate::path::{WorkflowPath, same_workflow};

@@ -18,6 +18,7 @@ pub mod guard;
 pub mod id;
 pub mod ledger;
 pub mod panel;
+pub mod past;
 pub mod path;
 pub mod refusal;
 pub mod router;

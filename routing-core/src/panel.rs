@@ -38,6 +38,7 @@
 mod admission;
 mod api;
 mod connection;
+mod history;
 mod intake;
 mod ledger;
 mod outbox;
@@ -45,6 +46,7 @@ mod pairs;
 mod questions;
 mod read;
 mod runs;
+mod shown;
 mod transcript;
 
 #[cfg(test)]
@@ -52,12 +54,14 @@ mod tests;
 
 pub use api::*;
 pub use read::BadInput;
+pub use shown::*;
 
 use crate::frame::{FromPanel, PanelFrame, Reply, WorkflowIdentity};
 use crate::id::{Backend, ConversationKey, TabKey};
 use crate::target::Target;
 use admission::Admission;
 use connection::Connection;
+use history::History;
 use ledger::Ledger;
 use outbox::Outbox;
 use questions::Questions;
@@ -85,6 +89,7 @@ pub struct Panel {
     outbox: Outbox,
     questions: Questions,
     runs: Runs,
+    history: History,
     kept_replies: Vec<Reply>,
     out: VecDeque<PanelOutput>,
 }
@@ -108,6 +113,7 @@ impl Panel {
             outbox: Outbox::default(),
             questions: Questions::default(),
             runs: Runs::default(),
+            history: History::default(),
             kept_replies: Vec::new(),
             out: VecDeque::new(),
         }
@@ -140,6 +146,11 @@ impl Panel {
             PanelInput::Reorder { order } => self.reorder(&order),
             PanelInput::Stop => self.interrupt(false),
             PanelInput::NewChat => self.new_chat(),
+            PanelInput::Rewind { mid } => self.rewind(mid),
+            PanelInput::Resume { session_id } => self.resume(session_id),
+            PanelInput::ListSessions => self.list_sessions(),
+            PanelInput::Search { words } => self.search(words),
+            PanelInput::Export { format, session_id } => self.export(format, session_id),
             PanelInput::SetBackend { backend } => self.set_backend(&Backend::new(backend.trim())),
             PanelInput::SetTarget { target } => self.set_target(target),
             PanelInput::SetModel { model } => self.set_model(model),

@@ -24,7 +24,7 @@ mod turns;
 mod tests;
 
 pub use input::{Input, Pending, Placed, Restored};
-pub use output::{NewRow, Output, row_frame};
+pub use output::{Look, NewRow, Output, Reader, row_frame};
 
 use crate::frame::{BackendInfo, Model};
 use crate::id::{AskId, Backend, CallId, MessageId, PromptId, Rid, SocketId, TabKey};
@@ -184,6 +184,7 @@ impl Router {
             Input::Agent { backend, event } => self.agent_event(&backend, event, now),
             Input::Merged { backend, mids } => self.merged(&backend, &mids, now),
             Input::ToolCall { backend, call, tool, arguments } => self.tool_call(backend, call, &tool, arguments, now),
+            Input::Recalled { socket, backend, point, found } => self.recalled(socket, &backend, point, found, now),
             Input::Forgotten { backend, durable } => self.forgotten(&backend, durable, now),
             Input::Restore { backend, restored } => self.restore(&backend, restored, now),
             Input::Notice { backend, text } => self.notice(&backend, &text, now),

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use routing_core::agent::{AgentEvent, TurnOutcome};
 use routing_core::command::TABLE;
 use routing_core::id::{Backend, CallId, ConversationKey, Seq, SocketId, TurnId};
+use routing_core::past::{Past, Point};
 use routing_core::refusal::Refusal;
 use routing_core::router::{Config, Input, NewRow, Output, Placed, Router};
 use routing_core::run::{Ending, Sight, Status};
@@ -30,6 +31,7 @@ struct Seen {
     forgets: Vec<Backend>,
     /// Calls that ask a ComfyUI.
     looks: Vec<CallId>,
+    recalls: Vec<(SocketId, Backend, Point)>,
     prompted: BTreeSet<Backend>,
     appends: VecDeque<(u64, Vec<NewRow>)>,
     rows: BTreeMap<ConversationKey, Vec<NewRow>>,
@@ -121,7 +123,10 @@ impl Run {
                 }
             }
             Output::LookAtRuns { call, .. } => seen.looks.push(call),
+            // Read off the main way: what it tells may come at any time later.
+            Output::Recall { socket, backend, point } => seen.recalls.push((socket, backend, point)),
             Output::Close { .. }
+            | Output::Look { .. }
             | Output::Replay { .. }
             | Output::Interrupt { .. }
             | Output::Retire { .. }
@@ -192,6 +197,14 @@ impl Run {
                 &json!({"type": "set_workflow_target", "mode": (["pinned", "current", "x"][usize::from(b) % 3]), "path": format!("w{}", c % 5)}),
             ),
             15 if b % 4 == 0 => self.frame(socket, &json!({"type": "new_session"})),
+            15 if b % 4 == 1 => {
+                let frames = [
+                    json!({"type": "rewind", "anchor": null, "mid": format!("m{}", c % 12)}),
+                    json!({"type": "rewind", "anchor": format!("turn:{}", c % 6)}),
+                    json!({"type": "resume_session", "session_id": format!("log:{}", c % 20)}),
+                ];
+                self.frame(socket, &frames[usize::from(b / 4) % 3]);
+            }
             15 => self.frame(socket, &json!({"type": "reorder", "order": [format!("m{}", b % 12)]})),
             16 => self.frame(
                 socket,
@@ -221,10 +234,30 @@ impl Run {
             }
             _ => self.write(b == 255),
         }
+        while self.seen.recalls.len() > usize::from(c % 2) {
+            self.recall();
+        }
         // The log is at most a few steps behind.
         while self.seen.appends.len() > usize::from(c % 4) {
             self.write(false);
         }
+    }
+
+    /// Looks up what was asked for first.
+    fn recall(&mut self) {
+        let (socket, backend, point) = self.seen.recalls.remove(0);
+        let mut past = Past::default();
+        let rows = self.seen.rows.get(&ConversationKey::of(&backend)).map(Vec::as_slice).unwrap_or_default();
+        for (at, row) in rows.iter().enumerate() {
+            past.take(Seq(at as u64 + 1), row.kind, 0, &row.body);
+        }
+        let found = past.find(&point);
+        if let Ok(found) = &found {
+            let places: Vec<u64> = found.kept.iter().flat_map(|span| [span.after.0, span.upto.0]).collect();
+            assert!(places.is_sorted(), "{places:?}");
+            assert!(found.kept.iter().all(|span| span.after < span.upto && span.upto.0 <= rows.len() as u64));
+        }
+        self.tell(Input::Recalled { socket, backend, point, found });
     }
 
     fn hello(&mut self, socket: u64, a: u8, b: u8, c: u8) {
@@ -401,6 +434,9 @@ impl Run {
             }
             while !self.seen.appends.is_empty() {
                 self.write(false);
+            }
+            while !self.seen.recalls.is_empty() {
+                self.recall();
             }
             for backend in std::mem::take(&mut self.seen.forgets) {
                 self.tell(Input::Forgotten { backend, durable: true });

@@ -47,6 +47,9 @@ pub struct Launch {
     pub name: Backend,
     /// The session to go on with, if one is known.
     pub resume: Option<AgentSessionId>,
+    /// Go back to this point of that session first: an anchor that the agent named itself. What came after it is not in
+    /// its memory, and the session goes on under another name.
+    pub resume_at: Option<String>,
     /// Our tools.
     pub mcp: McpEndpoint,
     /// Working folder; exists, below the daemon's home.

@@ -4,6 +4,7 @@
 use super::Clock;
 use super::journal::{Journal, Written};
 use super::keeper::{Keeper, KeeperParts, Order, Report};
+use super::library::{Library, Told};
 use crate::agent::AgentBackend;
 use crate::comfy;
 use crate::fault;
@@ -75,6 +76,9 @@ pub struct Core {
     reports: mpsc::UnboundedReceiver<(Backend, Report)>,
     reporter: mpsc::UnboundedSender<(Backend, Report)>,
     found: mpsc::Receiver<Found>,
+    /// Reads in the log what somebody asked for.
+    library: Library,
+    read: mpsc::UnboundedReceiver<Told>,
     sockets: BTreeMap<SocketId, SocketSender>,
     comfyuis: mpsc::UnboundedSender<comfy::Order>,
     runs: mpsc::UnboundedReceiver<comfy::Report>,
@@ -97,6 +101,7 @@ impl Core {
         let (reporter, reports) = mpsc::unbounded_channel();
         let (comfyuis, runs) = comfy::spawn();
         let (pen, written) = mpsc::unbounded_channel();
+        let (library, read) = Library::new(parts.journal.log().clone());
         let mut core = Self {
             default: parts.config.default.clone(),
             router: Router::new(parts.config),
@@ -113,6 +118,8 @@ impl Core {
             reports,
             reporter,
             found: parts.found,
+            library,
+            read,
             sockets: BTreeMap::new(),
             comfyuis,
             runs,
@@ -155,6 +162,7 @@ impl Core {
                     Some(message) => self.on_message(message),
                     None => break,
                 },
+                Some(told) = self.read.recv() => self.on_read(told),
                 Some((backends, models)) = self.found.recv() => self.feed(Input::Backends { backends, models }),
                 Some(report) = self.runs.recv() => self.on_runs(report),
                 () = timer => self.feed(Input::Tick),
@@ -296,6 +304,24 @@ impl Core {
         }
     }
 
+    fn on_read(&mut self, told: Told) {
+        match told {
+            Told::Recalled { socket, backend, point, found } => {
+                self.feed(Input::Recalled { socket, backend, point, found });
+            }
+            Told::Frame(socket, frame) => self.send(&[socket], &frame),
+            Told::Answer(call, outcome) => self.answer(call, outcome),
+        }
+    }
+
+    fn answer(&mut self, call: CallId, outcome: Result<Value, Refusal>) {
+        if let Some(answer) = self.calls.remove(&call) {
+            fault::at("tool-answered");
+            // The agent may have given up waiting.
+            let _ = answer.send(outcome);
+        }
+    }
+
     fn feed(&mut self, input: Input) {
         let ahead = self.clock.ahead();
         if ahead.abs_diff(self.ahead) > DRIFT {
@@ -329,11 +355,13 @@ impl Core {
             }
             Output::Interrupt { backend } => self.order(&backend, Order::Interrupt),
             Output::Retire { backend } => self.order(&backend, Order::Retire),
-            Output::Forget { backend, session } => {
+            Output::Forget { backend, session, retold } => {
                 fault::at("forget-ordered");
                 self.running.remove(&backend);
-                self.order(&backend, Order::Forget(session));
+                self.order(&backend, Order::Forget { session, retold });
             }
+            Output::Recall { socket, backend, point } => self.library.recall(socket, backend, point),
+            Output::Look { by, backend, look } => self.library.look(by, backend, look),
             Output::ResumeHint { backend, session } => self.order(&backend, Order::Hint(session)),
             Output::SetModel { backend, model } => self.order(&backend, Order::Model(model)),
             Output::WatchRun { comfyui, prompt_id } => self.at_comfyui(comfy::Order::Watch { comfyui, prompt_id }),
@@ -341,13 +369,7 @@ impl Core {
             Output::LookAtRuns { comfyui, prompt_ids, call } => {
                 self.at_comfyui(comfy::Order::Look { comfyui, prompt_ids, call });
             }
-            Output::Answer { call, outcome } => {
-                if let Some(answer) = self.calls.remove(&call) {
-                    fault::at("tool-answered");
-                    // The agent may have given up waiting.
-                    let _ = answer.send(outcome);
-                }
-            }
+            Output::Answer { call, outcome } => self.answer(call, outcome),
             Output::Log { event, detail } => tracing::warn!(event, detail, "routing"),
         }
     }
@@ -393,7 +415,10 @@ impl Core {
 
     /// An agent that is no longer configured: whoever waits for it is told.
     fn no_driver(&self, backend: &Backend, order: Order) {
-        if let Order::Wake(turn) = order {
+        if let Order::Forget { .. } = order {
+            // No agent of that name remembers anything here; a stored session stays where it is.
+            let _ = self.reporter.send((backend.clone(), Report::Forgotten(false)));
+        } else if let Order::Wake(turn) = order {
             let message = format!("The agent {backend} is not configured any more. Choose another one.");
             let _ = self.reporter.send((backend.clone(), Report::Failed(turn, "not_found".to_owned(), message)));
         }

@@ -2,9 +2,11 @@
 //! panel that missed some.
 
 use crate::bridge::{ReplayFailed, ReplayPage, ReplaySource};
+use crate::history;
 use crate::store::log::{Appended, LogError, LogStore, NewRow, OnTrouble, Row};
 use async_trait::async_trait;
-use routing_core::id::{ConversationKey, Seq, TurnId};
+use routing_core::id::{AgentSessionId, ConversationKey, Seq, TurnId};
+use routing_core::past::kept_by;
 use routing_core::router::{self, Pending, Placed, Restored, row_frame};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +15,8 @@ use tokio::sync::mpsc;
 
 /// Rows of one look at the log.
 const PAGE: usize = 500;
+/// Kinds that people read.
+const SEEDS: &[&str] = &["user", "say", "event", "ask", "answer"];
 
 /// What became of an append.
 pub(super) struct Written {
@@ -77,7 +81,7 @@ impl Journal {
         let number = |row: &Option<Row>| row.as_ref().and_then(|row| row.body.get("turn")).and_then(Value::as_u64);
         let open = number(&started) > number(&ended);
         let taken = started.iter().filter(|_| open).flat_map(|row| seqs(row.body.get("takes"))).collect();
-        let start = self.log.last_of_kind(conversation, "boundary")?.map_or(Seq(0), |row| row.seq);
+        let boundary = self.log.last_of_kind(conversation, "boundary")?;
         let pending = self.log.pending(conversation)?;
         let turns = self.turns_of(conversation, &pending)?;
         let pending = pending.into_iter().map(|row| Pending {
@@ -88,7 +92,8 @@ impl Journal {
         });
         Ok(Restored {
             newest: self.log.newest(conversation)?,
-            start,
+            start: boundary.as_ref().map_or(Seq(0), |row| row.seq),
+            kept: boundary.as_ref().map(|row| kept_by(&row.body)).unwrap_or_default(),
             last_turn: TurnId(number(&started).max(number(&ended)).unwrap_or_default()),
             pending: pending.collect(),
             taken,
@@ -131,10 +136,35 @@ impl Journal {
         Placed { seq, duplicate, differs }
     }
 
-    /// Rows since the last boundary, the newest `most` of the kinds that people read.
+    /// Rows of the transcript, the newest `most` of the kinds that people read.
     pub(super) fn recent(&self, conversation: &ConversationKey, most: usize) -> Result<Vec<Row>, LogError> {
-        let start = self.log.last_of_kind(conversation, "boundary")?.map_or(Seq(0), |row| row.seq);
-        self.log.newest_of_kinds(conversation, &["user", "say", "event", "ask", "answer"], start, most)
+        let boundary = self.log.last_of_kind(conversation, "boundary")?;
+        let mut rows = Vec::new();
+        for span in boundary.as_ref().map(|row| kept_by(&row.body)).unwrap_or_default() {
+            history::each(&*self.log, conversation, span, |row| {
+                rows.extend(Some(row).filter(|row| SEEDS.contains(&row.kind.as_str())));
+            })?;
+        }
+        let start = boundary.map_or(Seq(0), |row| row.seq);
+        rows.extend(self.log.newest_of_kinds(conversation, SEEDS, start, most)?);
+        Ok(rows.split_off(rows.len().saturating_sub(most)))
+    }
+
+    /// The point within a session that the agent has to go back to when it starts: the conversation was rewound, and no
+    /// turn has ended since with the agent there.
+    pub(super) fn rewound_to(
+        &self,
+        conversation: &ConversationKey,
+        session: &AgentSessionId,
+    ) -> Result<Option<String>, LogError> {
+        let Some(boundary) = self.log.last_of_kind(conversation, "boundary")? else { return Ok(None) };
+        let text = |row: &Row, field: &str| row.body.get(field).and_then(Value::as_str).map(str::to_owned);
+        if text(&boundary, "session_id").as_deref() != Some(session.as_str()) {
+            return Ok(None);
+        }
+        let ended = self.log.last_of_kind(conversation, "turn_end")?;
+        let is_there = ended.is_some_and(|row| row.seq > boundary.seq && text(&row, "session").is_some());
+        Ok(text(&boundary, "anchor").filter(|_| !is_there))
     }
 }
 

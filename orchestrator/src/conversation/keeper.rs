@@ -22,6 +22,9 @@ const INSTRUCTIONS: &str = include_str!("instructions.md");
 /// After a silent turn was interrupted, how long it may take to end.
 const SETTLE: Duration = Duration::from_secs(10);
 
+/// What the person is told when the agent's own memory does not reach where the conversation went.
+const RETOLD: &str = "This agent cannot go there by itself. It begins a new session and is told what is shown here.";
+
 /// What a keeper is asked to do.
 #[derive(Debug)]
 pub(super) enum Order {
@@ -34,7 +37,12 @@ pub(super) enum Order {
     /// Stop the agent, keep its session.
     Retire,
     /// Stop the agent; resume another session, or none, from now on.
-    Forget(Option<AgentSessionId>),
+    Forget {
+        /// Which.
+        session: Option<AgentSessionId>,
+        /// What stays of the conversation the agent only knows from being told.
+        retold: bool,
+    },
     /// Use this session if the store has none.
     Hint(AgentSessionId),
     /// Use this model from the next start on.
@@ -81,6 +89,8 @@ struct Up {
     events: mpsc::UnboundedReceiver<AgentEvent>,
     endpoint: McpEndpoint,
     resumed: Option<AgentSessionId>,
+    /// It went back within the session that it resumed, and has it under another name from then on.
+    rewound: bool,
     /// The model that it was started with.
     model: Option<String>,
 }
@@ -152,7 +162,7 @@ impl Keeper {
                     }
                 }
                 Order::Retire => self.down().await,
-                Order::Forget(session) => self.forget(session).await,
+                Order::Forget { session, retold } => self.forget(session, retold).await,
                 Order::Hint(session) => self.hint = Some(session),
                 // The next turn starts with it, in the same session. Until then the agent may be about to get a prompt.
                 Order::Model(model) => self.model = Some(model),
@@ -308,6 +318,14 @@ impl Keeper {
     async fn launch(&mut self, resume: Option<AgentSessionId>) -> Option<Result<(), StartError>> {
         let program = self.name.to_string();
         let protocol = |reason: String| StartError::Protocol { program: program.clone(), reason };
+        let resume_at = match &resume {
+            Some(session) => match self.rewound_to(session).await {
+                Ok(point) => point,
+                // Better no start than an agent that remembers what was gone back from.
+                Err(reason) => return Some(Err(protocol(reason))),
+            },
+            None => None,
+        };
         let cwd = self.parts.folder.join(self.name.as_str());
         if let Err(error) = tokio::fs::create_dir_all(&cwd).await {
             return Some(Err(protocol(format!("its folder {} cannot be made: {error}", cwd.display()))));
@@ -321,6 +339,7 @@ impl Keeper {
         let launch = Launch {
             name: self.name.clone(),
             resume: resume.clone(),
+            resume_at: resume_at.clone(),
             mcp: endpoint.clone(),
             cwd,
             model: model.clone(),
@@ -336,7 +355,7 @@ impl Keeper {
                     started = &mut starting => break Some(started),
                     order = self.orders.recv() => match order {
                         None => break None,
-                        Some(order @ (Order::Retire | Order::Forget(_) | Order::Stop(_))) => {
+                        Some(order @ (Order::Retire | Order::Forget { .. } | Order::Stop(_))) => {
                             // Nobody waits for a turn any more.
                             self.later.retain(|order| !matches!(order, Order::Wake(_)));
                             self.later.push_back(order);
@@ -352,7 +371,7 @@ impl Keeper {
                 if resume.is_none() {
                     self.plant_seed().await;
                 }
-                self.up = Some(Up { session, events, endpoint, resumed: resume, model });
+                self.up = Some(Up { session, events, endpoint, resumed: resume, rewound: resume_at.is_some(), model });
                 Some(Ok(()))
             }
             Some(Err(error)) => {
@@ -364,6 +383,13 @@ impl Keeper {
                 None
             }
         }
+    }
+
+    async fn rewound_to(&mut self, session: &AgentSessionId) -> Result<Option<String>, String> {
+        let (journal, key, session) = (self.parts.journal.clone(), self.key.clone(), session.clone());
+        let read = tokio::task::spawn_blocking(move || journal.rewound_to(&key, &session)).await;
+        let read = read.map_err(|error| error.to_string())?;
+        read.map_err(|error| format!("where the conversation was rewound to cannot be read: {error}"))
     }
 
     /// A session without memory is told the record with its first prompt.
@@ -407,6 +433,7 @@ impl Keeper {
 
     async fn learnt_session(&mut self, id: &AgentSessionId) {
         if let Some(up) = &self.up
+            && !up.rewound
             && up.resumed.as_ref().is_some_and(|resumed| resumed != id)
         {
             // It was to go on with another one and did not: its memory is empty.
@@ -431,10 +458,13 @@ impl Keeper {
         }
     }
 
-    async fn forget(&mut self, session: Option<AgentSessionId>) {
+    async fn forget(&mut self, session: Option<AgentSessionId>, mut retold: bool) {
         fault::at("forget-begun");
         self.down().await;
         fault::at("forget-agent-down");
+        let known = session.is_some();
+        let session = session.filter(|id| !self.parts.sessions.is_dead(&self.key, id));
+        retold |= known && session.is_none();
         self.hint = None;
         self.seed = None;
         let (sessions, key, now) = (self.parts.sessions.clone(), self.key.clone(), self.parts.clock.now_ms());
@@ -445,6 +475,9 @@ impl Keeper {
         .await;
         fault::at("forget-stored");
         self.report(Report::Forgotten(stored.is_ok_and(|stored| stored.is_durable())));
+        if retold {
+            self.report(Report::Notice(RETOLD.to_owned()));
+        }
     }
 
     /// Stops the agent. What it still says is not passed on.

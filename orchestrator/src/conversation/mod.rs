@@ -4,6 +4,7 @@
 mod core;
 mod journal;
 mod keeper;
+mod library;
 mod seed;
 
 pub use self::core::{Core, CoreParts, Found};

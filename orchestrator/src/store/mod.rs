@@ -2,7 +2,7 @@
 //! file. It decides when something is durable and what happens to a file that cannot be read; it must not know what
 //! a row means, and it reads no clock: every time comes in as an argument.
 
-mod files;
+pub(crate) mod files;
 pub mod home;
 pub mod lock;
 pub mod log;

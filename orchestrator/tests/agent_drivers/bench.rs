@@ -70,10 +70,26 @@ impl Bench {
         resume: Option<AgentSessionId>,
         deadline: Duration,
     ) -> Result<Running, StartError> {
+        self.launch(backend, resume, None, deadline).await
+    }
+
+    /// Goes back within a session.
+    pub(crate) async fn start_at(&self, session: AgentSessionId, anchor: &str) -> Result<Running, StartError> {
+        self.launch(&*self.backend(), Some(session), Some(anchor.to_owned()), Duration::from_secs(30)).await
+    }
+
+    async fn launch(
+        &self,
+        backend: &dyn AgentBackend,
+        resume: Option<AgentSessionId>,
+        resume_at: Option<String>,
+        deadline: Duration,
+    ) -> Result<Running, StartError> {
         let (sender, events) = mpsc::unbounded_channel();
         let launch = Launch {
             name: Backend::from("tested"),
             resume,
+            resume_at,
             mcp: self.tools.endpoint.clone(),
             cwd: self.scratch.path().join("work"),
             model: None,

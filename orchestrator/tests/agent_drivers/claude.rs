@@ -45,6 +45,36 @@ async fn a_resumed_session_remembers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b2_a_session_goes_back_to_a_point_and_the_old_one_stays() {
+    const RECALL: &str = r#"@@tool panel_echo {"text":"$last:/text"}@@ @@say done@@"#;
+    let (bench, _model) = bench().await;
+    let mut first = bench.start(None).await;
+    let turn = first.turn(r#"@@tool panel_echo {"text":"the word is heron"}@@ @@say noted@@"#).await;
+    let (session, anchor) = (turn.session().unwrap(), turn.anchor.clone().unwrap());
+    first.turn(r#"@@tool panel_echo {"text":"the word is stork"}@@ @@say noted@@"#).await;
+    first.close().await;
+
+    let mut second = bench.start_at(session.clone(), &anchor).await.unwrap();
+    let turn = second.turn(RECALL).await;
+    let recalled = bench.tools.calls()[2].1["text"].as_str().unwrap().to_owned();
+    assert!(recalled.contains("heron") && !recalled.contains("stork"), "{recalled}");
+    let forked = turn.session().unwrap();
+    assert_ne!(forked, session, "it goes on under another name");
+    second.close().await;
+
+    let mut old = bench.start(Some(session)).await;
+    old.turn(RECALL).await;
+    let recalled = bench.tools.calls()[3].1["text"].as_str().unwrap().to_owned();
+    assert!(recalled.contains("stork"), "{recalled}");
+    old.close().await;
+    match bench.start_at(forked.clone(), "11111111-2222-4333-8444-555555555555").await {
+        Err(StartError::UnknownSession(told)) => assert_eq!(told, forked, "a point that is not there"),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it went to a point that is not there"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn usage_and_a_point_to_rewind_to_are_told() {
     let (bench, _model) = bench().await;
     let backend = bench.backend();

@@ -1,6 +1,6 @@
 // What the person sees, as plain data: the changes that the core tells, applied in order. Decides nothing.
 import type {
-  BackendInfo, ConnectionState, MessageState, Model, Question, Row, TodoItem, UiChange,
+  BackendInfo, ConnectionState, Hit, MessageState, Model, PastSession, Question, Row, TodoItem, UiChange,
 } from './generated/frames'
 import { strings, told } from './strings'
 
@@ -35,7 +35,7 @@ export interface Run {
 }
 
 /** Which part of the view changed, so that only its component is drawn again. */
-export type Part = 'head' | 'rows' | 'blocks' | 'queue' | 'cards'
+export type Part = 'head' | 'rows' | 'blocks' | 'queue' | 'cards' | 'history'
 
 /** The view, and who wants to know when it changes. */
 export class View {
@@ -58,6 +58,15 @@ export class View {
   questions = new Map<string, Question>()
   todo: TodoItem[] = []
   runs = new Map<string, Run>()
+  /** What is past is looked at. */
+  pastOpen = false
+  /** Undefined: not known yet, which is not none. */
+  sessions: PastSession[] | undefined
+  hits: Hit[] | undefined
+  moreHits = false
+  pastProblem: string | undefined
+  /** A document that was asked for and has come. */
+  document: { name: string; text: string } | undefined
 
   private readonly watchers = new Set<(part: Part) => void>()
 
@@ -70,6 +79,23 @@ export class View {
   watch(callback: (part: Part) => void): () => void {
     this.watchers.add(callback)
     return () => this.watchers.delete(callback)
+  }
+
+  /** Looks at what is past, from anew. */
+  openPast(): void {
+    this.pastOpen = true
+    this.sessions = undefined
+    this.changed('history')
+    this.changed('head')
+  }
+
+  /** Looks away. */
+  closePast(): void {
+    this.pastOpen = false
+    this.hits = undefined
+    this.pastProblem = undefined
+    this.changed('history')
+    this.changed('head')
   }
 
   private changed(part: Part): void {
@@ -85,11 +111,27 @@ export class View {
         return this.changed('head')
       case 'conversation':
         this.backend = change.backend
-        return this.changed('head')
+        this.closePast()
+        return
       case 'cleared':
         this.rows = []
         this.blocks.clear()
         return this.changed('rows')
+      case 'recalled':
+        if (this.draft.trim() === '') this.draft = change.text
+        return this.changed('head')
+      case 'sessions':
+        if (change.error === undefined) this.sessions = change.sessions
+        this.pastProblem = change.error
+        return this.changed('history')
+      case 'found':
+        if (change.error === undefined) this.hits = change.hits
+        this.moreHits = change.more
+        this.pastProblem = change.error
+        return this.changed('history')
+      case 'exported':
+        this.document = { name: change.name, text: change.text }
+        return this.changed('history')
       case 'row':
         if (isShown(change.row)) this.rows.push(change.row)
         if (change.row.block !== undefined) this.blocks.delete(change.row.block)

@@ -162,6 +162,16 @@ pub const TABLE: &[Spec] = &[
         ),
         Site::Daemon,
     ),
+    at(
+        row(
+            "conversation_search",
+            Some("panel_search_conversation"),
+            Effect::Query,
+            &[need("words", Kind::Text, "Rows that have every one of these words are told, the newest first.")],
+            "Looks for words in all that was said in this conversation, also before your session and before new chats.",
+        ),
+        Site::Daemon,
+    ),
     Spec {
         retry: Retry::Token,
         ..at(

@@ -1,6 +1,6 @@
 //! Frames that the daemon sends.
 
-use super::{Extra, FrameError, object};
+use super::{Extra, FrameError, HistoryExport, HistoryFound, HistoryList, HistoryTranscript, Span, Transcript, object};
 use crate::id::{AgentSessionId, ConversationKey, MessageId, Rid, Seq, TabKey, TurnId, WorkflowUuid};
 use crate::target::Target;
 use serde::{Deserialize, Serialize};
@@ -180,6 +180,16 @@ daemon_frames! {
     AgentStatus(AgentStatus) = "agent_status",
     /// Dialect 1: one committed row of the log.
     Entry(Entry) = "entry",
+    /// Dialect 1: what the transcript consists of from now on; its rows follow.
+    Transcript(Transcript) = "transcript",
+    /// The sessions of the conversation.
+    HistoryList(HistoryList) = "history_list",
+    /// What was said in a session.
+    HistoryTranscript(HistoryTranscript) = "history_transcript",
+    /// Where some words stand.
+    HistoryFound(HistoryFound) = "history_found",
+    /// A part of a document.
+    HistoryExport(HistoryExport) = "history_export",
     /// A question was closed elsewhere: take its card away.
     AskClosed(AskClosed) = "ask_closed",
     /// A bounded queue is full.
@@ -189,6 +199,7 @@ daemon_frames! {
 /// The answer to a hello of dialect 1.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", ts(optional_fields))]
 pub struct Welcome {
     /// The dialect that is spoken.
     pub protocol: u32,
@@ -198,6 +209,10 @@ pub struct Welcome {
     pub conversation: ConversationKey,
     /// Entries follow from the one after this.
     pub after: Seq,
+    /// Earlier rows that belong to the transcript and come before those: it is read from its beginning.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", ts(as = "Option<Vec<Span>>"))]
+    pub kept: Vec<Span>,
     /// The daemon's name for the tab: what `tab` means in tools.
     pub tab: TabKey,
     /// What the daemon can do beyond the dialect.

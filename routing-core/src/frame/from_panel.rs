@@ -87,6 +87,14 @@ panel_frames! {
     ResumeSession(ResumeSession) = "resume_session",
     /// Go back to a point (rule B1).
     Rewind(Rewind) = "rewind",
+    /// Which sessions there are.
+    ListHistory(ListHistory) = "list_history",
+    /// What was said in a session.
+    LoadHistory(LoadHistory) = "load_history",
+    /// Where in this conversation's log some words stand.
+    SearchHistory(SearchHistory) = "search_history",
+    /// A session as a document.
+    ExportHistory(ExportHistory) = "export_history",
     /// Take part in another conversation (rules B3 to B5).
     SetBackend(SetBackend) = "set_backend",
     /// Model and effort.
@@ -256,10 +264,82 @@ pub struct ResumeSession {
 pub struct Rewind {
     /// From `turn_anchor`; `null`: to the beginning.
     pub anchor: Option<String>,
+    /// Dialect 1: to where this message was asked, instead of an anchor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", ts(optional))]
+    pub mid: Option<MessageId>,
     /// Fields that this version does not know.
     #[serde(flatten)]
     #[cfg_attr(feature = "schema", ts(skip), schemars(skip))]
     pub extra: Extra,
+}
+
+/// Which sessions there are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema))]
+pub struct ListHistory {
+    /// Names the request.
+    pub cid: String,
+    /// Fields that this version does not know.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "schema", ts(skip), schemars(skip))]
+    pub extra: Extra,
+}
+
+/// What was said in a session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema))]
+pub struct LoadHistory {
+    /// Names the request.
+    pub cid: String,
+    /// From `history_list`.
+    pub session_id: AgentSessionId,
+    /// Fields that this version does not know.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "schema", ts(skip), schemars(skip))]
+    pub extra: Extra,
+}
+
+/// Where in this conversation's log some words stand.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema))]
+pub struct SearchHistory {
+    /// Names the request.
+    pub cid: String,
+    /// Each of them is looked for, wherever it stands in a row. They are words and never an expression.
+    pub words: String,
+    /// Fields that this version does not know.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "schema", ts(skip), schemars(skip))]
+    pub extra: Extra,
+}
+
+/// A session as a document.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema), ts(optional_fields))]
+pub struct ExportHistory {
+    /// Names the request.
+    pub cid: String,
+    /// `md` or `json`.
+    pub format: ExportFormat,
+    /// From `history_list`. Absent: what is shown now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<AgentSessionId>,
+    /// Fields that this version does not know.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "schema", ts(skip), schemars(skip))]
+    pub extra: Extra,
+}
+
+/// The form of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ExportFormat {
+    /// Markdown, to read.
+    Md,
+    /// JSON, to work with.
+    Json,
 }
 
 /// Take part in another conversation.

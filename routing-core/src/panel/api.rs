@@ -1,7 +1,8 @@
 //! What goes into the panel's machine and what comes out of it: plain values, which cross the WASM border as JSON.
 
-use crate::frame::{AgentStatus, BackendInfo, Model, WorkflowIdentity};
-use crate::id::{AgentSessionId, AskId, ConversationKey, MessageId, PromptId, Rid, Seq, TabKey, TurnId, WorkflowUuid};
+use super::{Question, Row, TodoItem};
+use crate::frame::{AgentStatus, BackendInfo, ExportFormat, Hit, Model, PastSession, WorkflowIdentity};
+use crate::id::{AgentSessionId, AskId, ConversationKey, MessageId, PromptId, Rid, TabKey, WorkflowUuid};
 use crate::target::Target;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -125,6 +126,31 @@ pub enum PanelInput {
     Stop,
     /// New chat (rule B1).
     NewChat,
+    /// Back to where a message was asked (rule B1).
+    Rewind {
+        /// Which; its text comes back as [`UiChange::Recalled`].
+        mid: MessageId,
+    },
+    /// Go on with an earlier session (rule B1).
+    Resume {
+        /// From [`UiChange::Sessions`].
+        session_id: AgentSessionId,
+    },
+    /// Which sessions there are.
+    ListSessions,
+    /// Look for words in everything that was said.
+    Search {
+        /// Words, not an expression.
+        words: String,
+    },
+    /// A session as a document.
+    Export {
+        /// Its form.
+        format: ExportFormat,
+        /// Absent: what is shown now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session_id: Option<AgentSessionId>,
+    },
     /// Take part in another conversation (rule B4).
     SetBackend {
         /// Its agent's name.
@@ -250,6 +276,36 @@ pub enum UiChange {
     },
     /// The transcript is empty from here on.
     Cleared,
+    /// The conversation went back to where this was asked: the person may want to say it otherwise.
+    Recalled {
+        /// The text.
+        text: String,
+    },
+    /// The sessions, the newest first.
+    Sessions {
+        /// The list.
+        sessions: Vec<PastSession>,
+        /// Why there is no list; then `sessions` says nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// Where the words stand, the newest first.
+    Found {
+        /// Rows that have every word.
+        hits: Vec<Hit>,
+        /// There are more.
+        more: bool,
+        /// Why nothing was looked for; then `hits` says nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// A document is complete.
+    Exported {
+        /// A name for the file.
+        name: String,
+        /// All of it.
+        text: String,
+    },
     /// A row for the end of the transcript.
     Row {
         /// The row.
@@ -447,141 +503,6 @@ pub enum MessageState {
     Cancelled,
     /// Refused: see `code` and `message`.
     Failed,
-}
-
-/// One row of the transcript.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema), ts(optional_fields))]
-pub struct Row {
-    /// Its place in the log. Absent: it is in no log.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seq: Option<Seq>,
-    /// What it is.
-    pub kind: RowKind,
-    /// Its text; may be empty.
-    pub text: String,
-    /// The message, for [`RowKind::User`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mid: Option<MessageId>,
-    /// The turn that it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub turn: Option<TurnId>,
-    /// When it was committed, in milliseconds since 1970.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", ts(type = "number"))]
-    pub at_ms: Option<i64>,
-    /// The workflow that a message came from, for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workflow: Option<String>,
-    /// A message came from another browser tab.
-    #[serde(default)]
-    pub elsewhere: bool,
-    /// The block whose place it takes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub block: Option<String>,
-    /// The tool, for [`RowKind::Action`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// What the tool call is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub detail: Option<String>,
-    /// How a turn ended: `completed`, `interrupted`, `put_back`, `failed`, or `unknown` after a restart.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<String>,
-}
-
-/// What a row is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum RowKind {
-    /// A person said it.
-    User,
-    /// The agent said it.
-    Say,
-    /// The daemon tells the person something.
-    Notice,
-    /// A tool call.
-    Action,
-    /// Something that the agent was told: a run ended, a mail came.
-    Event,
-    /// The agent asked the person.
-    Ask,
-    /// The person answered.
-    Answer,
-    /// A turn began.
-    TurnStart,
-    /// A turn ended.
-    TurnEnd,
-    /// A new chat began.
-    Boundary,
-    /// A message was taken back: its row stays, this one has its `mid`.
-    Cancelled,
-    /// A kind that this version does not know.
-    Other,
-}
-
-impl RowKind {
-    /// The kind of an `entry`.
-    pub fn of(kind: &str) -> Self {
-        match kind {
-            "user" => Self::User,
-            "say" => Self::Say,
-            "notice" => Self::Notice,
-            "action" => Self::Action,
-            "event" => Self::Event,
-            "ask" => Self::Ask,
-            "answer" => Self::Answer,
-            "turn_start" => Self::TurnStart,
-            "turn_end" => Self::TurnEnd,
-            "boundary" => Self::Boundary,
-            "cancelled" => Self::Cancelled,
-            _ => Self::Other,
-        }
-    }
-}
-
-/// A question with choices.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema), ts(optional_fields))]
-pub struct Question {
-    /// Which.
-    pub ask_id: AskId,
-    /// A short heading.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub header: Option<String>,
-    /// The question.
-    pub question: String,
-    /// Two or more choices.
-    pub options: Vec<Choice>,
-    /// Several may be chosen.
-    pub multi_select: bool,
-}
-
-/// One choice of a question.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema), ts(optional_fields))]
-pub struct Choice {
-    /// What is chosen and answered.
-    pub label: String,
-    /// More about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-}
-
-/// One item of the agent's plan.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema))]
-pub struct TodoItem {
-    /// What is to be done.
-    pub text: String,
-    /// `pending`, `active` or `done`.
-    #[serde(default = "pending")]
-    pub status: String,
-}
-
-fn pending() -> String {
-    "pending".to_owned()
 }
 
 /// The stamp and label that a message was composed with.

@@ -269,7 +269,9 @@ impl Panel {
             self.transcript.start_at(Seq(0));
             return self.reopen(now);
         }
-        if welcome.after > self.transcript.last() {
+        if !welcome.kept.is_empty() {
+            self.transcript_is(&welcome.kept, welcome.after);
+        } else if welcome.after > self.transcript.last() {
             self.clear_transcript();
             // The rows that told how these ended will not be sent any more.
             self.leave();

@@ -48,6 +48,12 @@ impl Panel {
             DaemonFrame::TurnAnchor(_) => {}
             DaemonFrame::AgentStatus(usage) => self.show(UiChange::Usage { usage }),
             DaemonFrame::Entry(entry) => self.entry(entry, now),
+            DaemonFrame::Transcript(frame) => self.transcript_is(&frame.kept, frame.after),
+            DaemonFrame::HistoryList(frame) => self.listed(frame),
+            DaemonFrame::HistoryFound(frame) => self.found(frame),
+            DaemonFrame::HistoryExport(frame) => self.exported(frame),
+            // This panel goes on with a session rather than look at it.
+            DaemonFrame::HistoryTranscript(_) => {}
             DaemonFrame::AskClosed(closed) => self.ask_closed(closed.ask_id),
             DaemonFrame::Overloaded(frame) => self.overloaded(frame.retry_after_ms),
         }
@@ -89,6 +95,14 @@ impl Panel {
             ("new_session", _) if ack.ok => {
                 let durable = ack.extra.get("durable_cleared").and_then(Value::as_bool);
                 if durable == Some(false) {
+                    self.notice("not_durably_cleared", ack.message.as_deref().unwrap_or_default());
+                }
+            }
+            ("rewind", _) if ack.ok => {
+                if let Some(text) = ack.extra.get("text").and_then(Value::as_str) {
+                    self.show(UiChange::Recalled { text: text.to_owned() });
+                }
+                if ack.extra.get("durable").and_then(Value::as_bool) == Some(false) {
                     self.notice("not_durably_cleared", ack.message.as_deref().unwrap_or_default());
                 }
             }

@@ -1,8 +1,8 @@
 //! Inputs out of JSON. By hand: what serde derives for a tagged enum is a third of the module that a browser loads.
 
 use super::{Outcome, PanelConfig, PanelInput};
-use crate::frame::WorkflowIdentity;
-use crate::id::{AskId, CanvasToken, MessageId, PromptId, Rid, WorkflowUuid};
+use crate::frame::{ExportFormat, WorkflowIdentity};
+use crate::id::{AgentSessionId, AskId, CanvasToken, MessageId, PromptId, Rid, WorkflowUuid};
 use crate::path::WorkflowPath;
 use crate::target::Target;
 use serde_json::{Map, Value};
@@ -144,6 +144,18 @@ impl TryFrom<Map<String, Value>> for PanelInput {
             },
             "stop" => Self::Stop,
             "new_chat" => Self::NewChat,
+            "rewind" => Self::Rewind { mid: fields.mid()? },
+            "resume" => Self::Resume { session_id: fields.text("session_id").map(AgentSessionId)? },
+            "list_sessions" => Self::ListSessions,
+            "search" => Self::Search { words: fields.text("words")? },
+            "export" => Self::Export {
+                format: match fields.text("format")?.as_str() {
+                    "md" => ExportFormat::Md,
+                    "json" => ExportFormat::Json,
+                    _ => return bad("format", "`md` or `json`"),
+                },
+                session_id: fields.text_if_any("session_id")?.map(AgentSessionId),
+            },
             "set_backend" => Self::SetBackend { backend: fields.text("backend")? },
             "set_target" => Self::SetTarget { target: target(fields.object("target")?)? },
             "set_model" => Self::SetModel { model: fields.text("model")? },
@@ -220,6 +232,12 @@ mod tests {
             PanelInput::Reorder { order: vec!["b".into(), "a".into()] },
             PanelInput::Stop,
             PanelInput::NewChat,
+            PanelInput::Rewind { mid: "m".into() },
+            PanelInput::Resume { session_id: "s".into() },
+            PanelInput::ListSessions,
+            PanelInput::Search { words: "w".into() },
+            PanelInput::Export { format: ExportFormat::Md, session_id: None },
+            PanelInput::Export { format: ExportFormat::Json, session_id: Some("s".into()) },
             PanelInput::SetBackend { backend: "codex".into() },
             PanelInput::SetTarget { target: Target::Current },
             PanelInput::SetTarget { target: pinned },

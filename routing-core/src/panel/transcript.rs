@@ -3,8 +3,9 @@
 
 use super::pairs::Pairs;
 use super::{Panel, Row, RowKind, UiChange};
-use crate::frame::{Action, Entry, Say, Stream, StreamPhase, TurnState};
+use crate::frame::{Action, Entry, Say, Span, Stream, StreamPhase, TurnState};
 use crate::id::{MessageId, Seq, TabKey};
+use crate::past::kept_by;
 use serde_json::Value;
 
 /// How often a missing row is asked for before the rest is shown without it.
@@ -14,6 +15,8 @@ const MOST_TRIES: u32 = 2;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Transcript {
     last: Seq,
+    /// After the first row of each, the second one is the next that belongs to the transcript: what stands between does not.
+    jumps: Vec<(Seq, Seq)>,
     /// After which row one was missing, and how often it was asked for.
     gap: (Seq, u32),
     /// Open blocks. `true`: text of it was missed.
@@ -27,6 +30,22 @@ impl Transcript {
 
     pub(super) fn start_at(&mut self, after: Seq) {
         self.last = after;
+        self.jumps.clear();
+    }
+
+    /// Reads what is kept first, then what is after.
+    fn start_with(&mut self, kept: &[Span], after: Seq) {
+        let starts = kept.iter().map(|span| span.after).chain([after]);
+        self.jumps = kept.iter().map(|span| span.upto).zip(starts.skip(1)).collect();
+        self.went_to(kept.first().map_or(after, |span| span.after));
+    }
+
+    fn went_to(&mut self, seq: Seq) {
+        self.last = seq;
+        while let Some((_, to)) = self.jumps.first().copied().filter(|(from, _)| *from == self.last) {
+            self.last = to;
+            self.jumps.remove(0);
+        }
     }
 
     pub(super) fn lost(&mut self) {
@@ -51,7 +70,9 @@ impl Panel {
             }
             self.notice("log_gap", "");
         }
-        self.transcript.last = entry.seq;
+        // Beyond a jump nothing is left to be jumped to.
+        self.transcript.jumps.retain(|(from, _)| *from >= entry.seq);
+        self.transcript.went_to(entry.seq);
         self.committed(entry);
     }
 
@@ -64,14 +85,18 @@ impl Panel {
             .flatten()
             .filter_map(|mid| mid.as_str().map(MessageId::from))
             .collect();
+        let keeps = !kept_by(&Value::Object(entry.extra.clone())).is_empty();
         let row = row(entry, self.tab.as_ref());
         if let Some(block) = &row.block {
             self.close_block(&block.clone());
         }
         match row.kind {
             RowKind::Boundary => {
-                self.clear_transcript();
-                // What waited was settled with it.
+                // One that keeps something comes behind that, which was read anew for it.
+                if !keeps {
+                    self.clear_transcript();
+                }
+                // What waited is dropped with what it was said in.
                 self.leave();
                 self.show(UiChange::Todo { items: Vec::new() });
             }
@@ -100,6 +125,12 @@ impl Panel {
             | RowKind::Other => {}
         }
         self.show(UiChange::Row { row });
+    }
+
+    /// What the transcript consists of from now on. Its rows follow.
+    pub(super) fn transcript_is(&mut self, kept: &[Span], after: Seq) {
+        self.clear_transcript();
+        self.transcript.start_with(kept, after);
     }
 
     /// Removes everything that is shown; where the log is read stays.
@@ -186,7 +217,7 @@ fn row(entry: Entry, here: Option<&TabKey>) -> Row {
     let workflow = entry.origin.as_ref().map(|origin| origin.get("workflow").unwrap_or(origin));
     let named =
         |name: &str| workflow.and_then(|one| one.get(name)).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let outcome = entry.extra.get("outcome").and_then(|outcome| match outcome {
+    let outcome = entry.extra.get("outcome").or_else(|| entry.extra.get("reason")).and_then(|outcome| match outcome {
         Value::String(word) => Some(word.clone()),
         other => other.get("outcome").and_then(Value::as_str).map(str::to_owned),
     });

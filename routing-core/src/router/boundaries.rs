@@ -1,12 +1,14 @@
-//! New chat, resume, and the start of the daemon (rules B1, B2, S7, T8).
+//! New chat, resume, rewind, and the start of the daemon (rules B1, B2, S7, T8). What an earlier point keeps is looked up
+//! before anything is given up for it.
 
 use super::commits::Then;
 use super::conversation::Phase;
 use super::tabs::Tab;
 use super::{Output, Pending, Restored, Router};
-use crate::frame::{Ack, Session, TurnState};
+use crate::frame::{Ack, Session, Transcript, TurnState};
 use crate::id::{AgentSessionId, Backend, MessageId, Seq, SocketId, TabKey, TurnId};
 use crate::ledger::{Asker, Purpose};
+use crate::past::{Found, NotFound, Point, first_shown};
 use crate::refusal::Refusal;
 use crate::turn::{Item, Origin, Source};
 use serde_json::{Value, json};
@@ -18,9 +20,53 @@ pub(super) const MOST_TURNS: u32 = 2;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Boundary {
     socket: SocketId,
-    session: Option<AgentSessionId>,
+    why: Why,
+    /// The agent's session that ends with it.
+    left: Option<AgentSessionId>,
     settles: Vec<Seq>,
     cut: Option<Cut>,
+}
+
+/// Why a conversation is cut, and what stays.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Why {
+    /// New chat: nothing stays.
+    New,
+    /// An earlier session goes on.
+    Resume {
+        /// What the person chose.
+        name: AgentSessionId,
+        /// What stays.
+        found: Found,
+    },
+    /// Back to an earlier point.
+    Rewind(Found),
+}
+
+impl Why {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::New => "new_session",
+            Self::Resume { .. } => "resume_session",
+            Self::Rewind(_) => "rewind",
+        }
+    }
+
+    fn found(&self) -> Found {
+        match self {
+            Self::New => Found::default(),
+            Self::Resume { found, .. } | Self::Rewind(found) => found.clone(),
+        }
+    }
+
+    /// The agent's session that goes on. Within one, only an agent that names the point can go back.
+    fn session(&self) -> Option<AgentSessionId> {
+        match self {
+            Self::New => None,
+            Self::Resume { found, .. } => found.session.clone(),
+            Self::Rewind(found) => found.session.clone().filter(|_| found.anchor.is_some()),
+        }
+    }
 }
 
 /// A turn that a boundary cut off.
@@ -35,13 +81,64 @@ struct Cut {
 }
 
 impl Router {
-    /// New chat, or another session: the whole conversation, in every tab (rule B1).
-    pub(super) fn boundary(&mut self, socket: SocketId, key: &TabKey, session: Option<AgentSessionId>, now: u64) {
-        let Some(backend) = self.tabs.get(key).map(|tab| tab.backend.clone()) else { return };
-        let kind = if session.is_some() { "resume_session" } else { "new_session" };
-        if self.boundaries.contains_key(&backend) {
-            return self.to(socket, Ack::new(false, kind).message("The conversation is being cleared already."));
+    /// New chat: the whole conversation, in every tab (rule B1).
+    pub(super) fn new_session(&mut self, socket: SocketId, key: &TabKey, now: u64) {
+        if let Some(backend) = self.may_cut(socket, key, "new_session") {
+            self.boundary(socket, backend, Why::New, now);
         }
+    }
+
+    /// Resume or rewind: what is there is looked up first.
+    pub(super) fn recall(&mut self, socket: SocketId, key: &TabKey, point: Point) {
+        if let Some(backend) = self.may_cut(socket, key, kind_of(&point)) {
+            self.push(Output::Recall { socket, backend, point });
+        }
+    }
+
+    /// It was looked up: the whole conversation goes there, in every tab (rule B1).
+    pub(super) fn recalled(
+        &mut self,
+        socket: SocketId,
+        backend: &Backend,
+        point: Point,
+        found: Result<Found, NotFound>,
+        now: u64,
+    ) {
+        let kind = kind_of(&point);
+        // Whoever asked is gone, or in another conversation by now (rule B4).
+        let Some(key) = self.sockets.get(&socket).and_then(|one| one.tab.clone()) else { return };
+        let found = match found {
+            Ok(found) => found,
+            Err(why) => {
+                return self.to(socket, Ack::new(false, kind).message(why.message()).with("code", why.code()));
+            }
+        };
+        match self.may_cut(socket, &key, kind) {
+            Some(of) if of == *backend => {}
+            Some(_) => {
+                let words = "This tab takes part in another conversation by now; nothing was done.";
+                return self.to(socket, Ack::new(false, kind).message(words));
+            }
+            None => return,
+        }
+        let why = match point {
+            Point::Session(name) => Why::Resume { name, found },
+            Point::Anchor(_) | Point::Before(_) => Why::Rewind(found),
+        };
+        self.boundary(socket, backend.clone(), why, now);
+    }
+
+    /// The conversation that a tab may cut now.
+    fn may_cut(&mut self, socket: SocketId, key: &TabKey, kind: &str) -> Option<Backend> {
+        let backend = self.tabs.get(key).map(|tab| tab.backend.clone())?;
+        if self.boundaries.contains_key(&backend) {
+            self.to(socket, Ack::new(false, kind).message("The conversation is being cleared already."));
+            return None;
+        }
+        Some(backend)
+    }
+
+    fn boundary(&mut self, socket: SocketId, backend: Backend, why: Why, now: u64) {
         let one = self.conversation(&backend);
         let turn = one.turn.take();
         let cut = turn.as_ref().filter(|turn| turn.phase != Phase::Waking).map(|turn| Cut {
@@ -53,7 +150,7 @@ impl Router {
         let mut settles: Vec<Seq> = turn.into_iter().flat_map(|turn| turn.batch).map(|item| item.seq).collect();
         settles.extend(one.queue.drain(..).map(|item| item.seq));
         one.forget_target();
-        one.session = None;
+        let left = one.session.take();
         one.status = None;
         for commit in self.commits.values_mut().filter(|commit| commit.backend == backend) {
             match &mut commit.then {
@@ -71,8 +168,10 @@ impl Router {
         self.close_calls(&backend, now);
         settles.extend(self.close_asks(|ask| ask.backend == backend).into_iter().map(|(_, seq)| seq));
         settles.extend(self.drop_runs(&backend));
-        self.boundaries.insert(backend.clone(), Boundary { socket, session: session.clone(), settles, cut });
-        self.push(Output::Forget { backend, session });
+        let session = why.session();
+        let retold = session.is_none() && !why.found().kept.is_empty();
+        self.boundaries.insert(backend.clone(), Boundary { socket, why, left, settles, cut });
+        self.push(Output::Forget { backend, session, retold });
     }
 
     fn close_calls(&mut self, backend: &Backend, now: u64) {
@@ -103,13 +202,29 @@ impl Router {
     /// The agent is gone and the store says so.
     pub(super) fn forgotten(&mut self, backend: &Backend, durable: bool, now: u64) {
         let Some(boundary) = self.boundaries.get(backend).cloned() else { return };
-        let (ack, reason) = match &boundary.session {
-            Some(id) => (
-                Ack::new(true, "resume_session").with("durable", durable),
-                json!({"reason": "resume_session", "session_id": id}),
-            ),
-            None => (Ack::new(true, "new_session").with("durable_cleared", durable), json!({"reason": "new_session"})),
+        let kind = boundary.why.kind();
+        let (found, ack) = (boundary.why.found(), Ack::new(true, kind));
+        let mut reason = json!({"reason": kind, "left": boundary.left});
+        let ack = match &boundary.why {
+            Why::New => ack.with("durable_cleared", durable),
+            Why::Resume { name, .. } => {
+                reason["session_id"] = json!(name);
+                ack.with("durable", durable)
+            }
+            Why::Rewind(Found { session, anchor, .. }) => {
+                // A start of the agent takes the point from here.
+                reason["session_id"] = json!(session);
+                reason["anchor"] = json!(anchor);
+                ack.with("durable", durable)
+            }
         };
+        let ack = match found.text {
+            Some(text) => ack.with("text", text),
+            None => ack,
+        };
+        if !found.kept.is_empty() {
+            reason["kept"] = json!(found.kept);
+        }
         let mut rows = Vec::new();
         if let Some(cut) = boundary.cut.filter(|cut| !cut.ended) {
             let body = json!({"turn": cut.turn, "outcome": "interrupted", "mids": cut.mids});
@@ -119,7 +234,7 @@ impl Router {
         row.settles.clone_from(&boundary.settles);
         row.settles.append(&mut self.conversation(backend).owed);
         rows.push(row);
-        self.commit(backend, rows, Then::Boundary { socket: boundary.socket, ack });
+        self.commit(backend, rows, Then::Boundary { socket: boundary.socket, ack, kept: found.kept });
     }
 
     /// The agent that was cut off says nothing any more: panels are told that its turn is over, after all that it said.
@@ -129,7 +244,26 @@ impl Router {
             let members = self.members(backend);
             self.send(members, crate::frame::Turn { state: TurnState::Done });
         }
-        boundary.session
+        boundary.why.session()
+    }
+
+    /// The boundary is on disk: every tab shows what is kept, and then the boundary. Older panels keep their own record.
+    pub(super) fn show_kept(&mut self, backend: &Backend) {
+        let one = self.conversation(backend);
+        let (conversation, start, kept) = (one.key.clone(), one.start, one.kept.clone());
+        let after = first_shown(start, &kept);
+        for socket in self.members_of_dialect(backend, true) {
+            self.to(socket, Transcript { kept: kept.clone(), after });
+            for span in kept.iter().copied().chain([crate::frame::Span { after, upto: start }]) {
+                self.push(Output::Replay {
+                    socket,
+                    conversation: conversation.clone(),
+                    after: span.after,
+                    upto: span.upto,
+                    legacy: false,
+                });
+            }
+        }
     }
 
     pub(super) fn boundary_done(&mut self, backend: &Backend, socket: SocketId, ack: Ack) {
@@ -148,6 +282,7 @@ impl Router {
         let one = self.conversation(backend);
         one.newest = restored.newest;
         one.start = restored.start;
+        one.kept = restored.kept;
         one.last_turn = restored.last_turn;
         let (tickets, rows): (Vec<_>, Vec<_>) = restored.pending.into_iter().partition(|row| row.kind == "run");
         for ticket in tickets {
@@ -217,6 +352,13 @@ impl Router {
             shown: Seq::default(),
         };
         self.tabs.insert(origin.tab.clone(), tab);
+    }
+}
+
+fn kind_of(point: &Point) -> &'static str {
+    match point {
+        Point::Session(_) => "resume_session",
+        Point::Anchor(_) | Point::Before(_) => "rewind",
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tool calls: checked, aimed, stamped, sent (rules T4 to T7, T10, G3, G5, G11).
 
-use super::{Output, Router};
+use super::{Look, Output, Reader, Router};
 use crate::command::{self, Deadline, Effect, Site, Spec};
 use crate::frame::CommandFrame;
 use crate::id::{Backend, CallId, Rid, TabKey};
@@ -54,6 +54,10 @@ impl Router {
                     self.answer(call, Ok(told));
                 }
                 "run_status" => self.run_status(backend, call, args, now),
+                "conversation_search" => {
+                    let words = args.get("words").and_then(Value::as_str).unwrap_or_default().to_owned();
+                    self.push(Output::Look { by: Reader::Call(call), backend, look: Look::Search(words) });
+                }
                 _ => self.retarget_by_agent(&backend, call, &args, tab.as_ref(), now),
             },
             Site::Panel => {

@@ -3,7 +3,7 @@
 use super::conversation::Phase;
 use super::messages::MID_TAKEN;
 use super::{NewRow, Output, Placed, Router, row_frame};
-use crate::frame::{Ack, Say, TurnAnchor, TurnState};
+use crate::frame::{Ack, Say, Span, TurnAnchor, TurnState};
 use crate::id::{AskId, Backend, CallId, PromptId, Seq, SocketId, TurnId};
 use crate::ledger::{Run, Told};
 use crate::turn::Item;
@@ -90,6 +90,8 @@ pub(super) enum Then {
         socket: SocketId,
         /// The acknowledgement, ready to send.
         ack: Ack,
+        /// Earlier rows that stay.
+        kept: Vec<Span>,
     },
 }
 
@@ -133,11 +135,15 @@ impl Router {
     pub(super) fn appended(&mut self, append: u64, placed: &[Placed], now: u64) {
         let Some(commit) = self.commits.remove(&append) else { return };
         let backend = commit.backend.clone();
+        // A boundary that keeps something comes after that.
+        let keeps = matches!(&commit.then, Then::Boundary { kept, .. } if !kept.is_empty());
         for (row, place) in commit.rows.iter().zip(placed) {
             if !place.duplicate {
                 let one = self.conversation(&backend);
                 one.newest = one.newest.max(place.seq);
-                self.show(&backend, row, place.seq);
+                if !(keeps && row.kind == "boundary") {
+                    self.show(&backend, row, place.seq);
+                }
             }
         }
         let Some(last) = placed.last().copied() else { return };
@@ -170,8 +176,13 @@ impl Router {
             Then::Show => {}
             Then::Begin(turn) => self.begin(&backend, turn, now),
             Then::End { turn, anchor } => self.ended(&backend, turn, anchor),
-            Then::Boundary { socket, ack } => {
-                self.conversation(&backend).start = last.seq;
+            Then::Boundary { socket, ack, kept } => {
+                let one = self.conversation(&backend);
+                one.start = last.seq;
+                one.kept = kept;
+                if keeps {
+                    self.show_kept(&backend);
+                }
                 self.boundary_done(&backend, socket, ack);
             }
         }
@@ -263,7 +274,7 @@ impl Router {
                 self.warn(&backend, message);
                 self.ended(&backend, turn, anchor);
             }
-            Then::Boundary { socket, ack } => {
+            Then::Boundary { socket, ack, .. } => {
                 let ack = Ack { ok: false, ..ack }.message(message);
                 self.boundary_over(&backend);
                 if self.sockets.contains_key(&socket) {

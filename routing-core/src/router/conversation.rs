@@ -1,6 +1,6 @@
 //! One conversation as the router keeps it: one per backend (rules S1, S2).
 
-use crate::frame::AgentStatus;
+use crate::frame::{AgentStatus, Span};
 use crate::id::{AgentSessionId, Backend, ConversationKey, MessageId, Seq, TabKey, TurnId, WorkflowUuid};
 use crate::refusal::NoTarget;
 use crate::target::Target;
@@ -40,6 +40,8 @@ pub(super) struct Conversation {
     pub(super) newest: Seq,
     /// Last boundary.
     pub(super) start: Seq,
+    /// Earlier rows that it keeps in the transcript.
+    pub(super) kept: Vec<Span>,
     /// When to try again, after a turn's start could not be written down.
     pub(super) retry_at: Option<u64>,
     /// Rows that are done with although that could not be written down: the next end of a turn says so.
@@ -103,6 +105,7 @@ impl Conversation {
             model: None,
             newest: Seq::default(),
             start: Seq::default(),
+            kept: Vec::new(),
             retry_at: None,
             owed: Vec::new(),
             retire_when_idle: false,

@@ -1,8 +1,9 @@
 //! What the router is told.
 
 use crate::agent::AgentEvent;
-use crate::frame::{BackendInfo, Model};
+use crate::frame::{BackendInfo, Model, Span};
 use crate::id::{Backend, CallId, MessageId, PromptId, Seq, SocketId, TurnId};
+use crate::past::{Found, NotFound, Point};
 use crate::run::Sight;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -102,6 +103,17 @@ pub enum Input {
         /// The change is on disk.
         durable: bool,
     },
+    /// An [`super::Output::Recall`] was looked up.
+    Recalled {
+        /// Who asked.
+        socket: SocketId,
+        /// Whose conversation.
+        backend: Backend,
+        /// What was asked for.
+        point: Point,
+        /// What is there.
+        found: Result<Found, NotFound>,
+    },
     /// What the log holds of a conversation. Before any socket.
     Restore {
         /// Whose.
@@ -168,6 +180,8 @@ pub struct Restored {
     pub newest: Seq,
     /// Its last boundary, or 0: a tab sees what is after it.
     pub start: Seq,
+    /// Earlier rows that the boundary keeps: they come before those.
+    pub kept: Vec<Span>,
     /// The last turn that was started.
     pub last_turn: TurnId,
     /// Inbound rows that no turn has settled, in order.

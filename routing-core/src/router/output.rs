@@ -1,7 +1,8 @@
 //! What the router wants done, and how a row of the log looks on the wire.
 
-use crate::frame::{Echo, Entry, Extra, FromDaemon, Say};
+use crate::frame::{Echo, Entry, ExportFormat, Extra, FromDaemon, Say};
 use crate::id::{AgentSessionId, Backend, CallId, ConversationKey, MessageId, PromptId, Seq, SocketId, TurnId};
+use crate::past::Point;
 use crate::refusal::Refusal;
 use serde_json::Value;
 
@@ -79,6 +80,26 @@ pub enum Output {
         backend: Backend,
         /// What to resume next.
         session: Option<AgentSessionId>,
+        /// Something of the transcript stays that the agent will only know from being told: the person should know.
+        retold: bool,
+    },
+    /// Look up what is kept when the conversation goes to a point; answer with [`super::Input::Recalled`].
+    Recall {
+        /// Who asked.
+        socket: SocketId,
+        /// Whose.
+        backend: Backend,
+        /// Where to.
+        point: Point,
+    },
+    /// Read the log for someone and answer them; nothing comes back here.
+    Look {
+        /// For whom.
+        by: Reader,
+        /// Whose log.
+        backend: Backend,
+        /// What for.
+        look: Look,
     },
     /// A last-resort session to resume, if the store has none (rule S5).
     ResumeHint {
@@ -131,6 +152,38 @@ pub enum Output {
         event: &'static str,
         /// What about.
         detail: String,
+    },
+}
+
+/// Who reads the log.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Reader {
+    /// A panel: answered with a frame.
+    Panel {
+        /// Which.
+        socket: SocketId,
+        /// Its name for the request.
+        cid: String,
+    },
+    /// An agent's tool call.
+    Call(CallId),
+}
+
+/// What the log is read for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Look {
+    /// The sessions: a `history_list`.
+    Sessions,
+    /// What was said in one: a `history_transcript`.
+    Transcript(AgentSessionId),
+    /// Some words: a `history_found`, or the call's result.
+    Search(String),
+    /// A session as a document, in parts: each a `history_export`.
+    Export {
+        /// Its form.
+        format: ExportFormat,
+        /// Absent: what is shown now.
+        session: Option<AgentSessionId>,
     },
 }
 

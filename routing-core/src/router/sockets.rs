@@ -1,12 +1,13 @@
 //! Sockets come, say hello, and go (rules S3, B3 to B5).
 
 use super::tabs::{Socket, Tab};
-use super::{Output, Router};
+use super::{Look, Output, Reader, Router};
 use crate::frame::{
-    Ack, Backends, ComfyuiTarget, FromDaemon, FromPanel, Hello, Models, Nack, PROTOCOL, PanelFrame, SessionEpoch, Turn,
-    TurnState, Welcome, WorkflowIdentity, WorkflowTargetFrame,
+    Ack, Backends, ComfyuiTarget, FromDaemon, FromPanel, Hello, Models, Nack, PROTOCOL, PanelFrame, SessionEpoch, Span,
+    Turn, TurnState, Welcome, WorkflowIdentity, WorkflowTargetFrame,
 };
 use crate::id::{Backend, MessageId, Rid, Seq, SocketId, TabIdentity, TabKey};
+use crate::past::{Point, first_shown};
 use crate::path::Route;
 use serde_json::{Map, json};
 
@@ -85,10 +86,20 @@ impl Router {
             PanelFrame::Interrupt(frame) => self.interrupt(socket, &tab, frame.requeue, now),
             PanelFrame::CancelMessage(frame) => self.cancel_message(socket, &tab, &frame.mid, now),
             PanelFrame::Reorder(frame) => self.reorder(socket, &tab, &frame.order),
-            PanelFrame::NewSession(_) => self.boundary(socket, &tab, None, now),
-            PanelFrame::ResumeSession(frame) => self.boundary(socket, &tab, Some(frame.session_id), now),
-            PanelFrame::Rewind(_) => {
-                self.nack(socket, "unsupported", "This agent cannot go back to an earlier point.");
+            PanelFrame::NewSession(_) => self.new_session(socket, &tab, now),
+            PanelFrame::ResumeSession(frame) => self.recall(socket, &tab, Point::Session(frame.session_id)),
+            PanelFrame::Rewind(frame) => {
+                let point = frame.mid.map_or(Point::Anchor(frame.anchor), Point::Before);
+                self.recall(socket, &tab, point);
+            }
+            PanelFrame::ListHistory(frame) => self.look(socket, &tab, frame.cid, Look::Sessions),
+            PanelFrame::LoadHistory(frame) => {
+                self.look(socket, &tab, frame.cid, Look::Transcript(frame.session_id));
+            }
+            PanelFrame::SearchHistory(frame) => self.look(socket, &tab, frame.cid, Look::Search(frame.words)),
+            PanelFrame::ExportHistory(frame) => {
+                let look = Look::Export { format: frame.format, session: frame.session_id };
+                self.look(socket, &tab, frame.cid, look);
             }
             PanelFrame::SetBackend(frame) => self.set_backend(socket, &tab, &frame.backend, now),
             PanelFrame::SetOptions(frame) => self.set_options(socket, &tab, frame),
@@ -98,6 +109,16 @@ impl Router {
             }
             PanelFrame::SetConfig(_) => self.to(socket, Ack::new(true, "config")),
             PanelFrame::AgentEvent(event) => self.panel_event(socket, &tab, event, now),
+        }
+    }
+
+    /// A panel reads in the log of its own conversation.
+    fn look(&mut self, socket: SocketId, key: &TabKey, cid: String, look: Look) {
+        if cid.len() > MOST_ID {
+            return self.nack(socket, "too_long", format!("A `cid` has {MOST_ID} bytes at most."));
+        }
+        if let Some(backend) = self.tabs.get(key).map(|tab| tab.backend.clone()) {
+            self.push(Output::Look { by: Reader::Panel { socket, cid }, backend, look });
         }
     }
 
@@ -262,13 +283,28 @@ impl Router {
         let Some(tab) = self.tabs.get(key) else { return };
         let (backend, shown) = (tab.backend.clone(), tab.shown);
         let modern = self.sockets.get(&socket).is_some_and(|one| one.modern);
-        let (conversation, newest, start) = {
+        let (conversation, newest, start, mut kept) = {
             let one = self.conversation(&backend);
-            (one.key.clone(), one.newest, one.start)
+            (one.key.clone(), one.newest, one.start, one.kept.clone())
         };
-        let after = hello.after.unwrap_or_default().max(start).min(newest);
+        let asked = if modern { hello.after.unwrap_or_default() } else { shown };
+        // Who saw the boundary saw what it keeps. The others read all of it from the beginning; a panel that is not ours
+        // keeps a record of its own.
+        if asked >= start || !modern {
+            kept.clear();
+        }
+        let start = match (kept.is_empty(), replay) {
+            (true, _) => start,
+            (false, true) => first_shown(start, &kept),
+            // It is being read already.
+            (false, false) => Seq::default(),
+        };
+        if !replay {
+            kept.clear();
+        }
+        let after = asked.max(start).min(newest);
         if modern {
-            self.to(socket, self.welcome(conversation.clone(), after, key));
+            self.to(socket, self.welcome(conversation.clone(), after, kept.clone(), key));
         }
         self.to(socket, SessionEpoch { epoch: self.config.epoch.clone() });
         if let (Some(session), true) =
@@ -298,8 +334,12 @@ impl Router {
                 .with("backend", backend.as_str()),
         );
         if replay {
-            let after = if modern { after } else { shown.max(start).min(newest) };
             let wanted = modern || shown > Seq::default();
+            for span in kept {
+                let Span { after, upto } = span;
+                let conversation = conversation.clone();
+                self.push(Output::Replay { socket, conversation, after, upto, legacy: !modern });
+            }
             if wanted && after < newest {
                 self.push(Output::Replay { socket, conversation, after, upto: newest, legacy: !modern });
             }
@@ -312,7 +352,7 @@ impl Router {
         }
     }
 
-    fn welcome(&self, conversation: crate::id::ConversationKey, after: Seq, tab: &TabKey) -> Welcome {
+    fn welcome(&self, conversation: crate::id::ConversationKey, after: Seq, kept: Vec<Span>, tab: &TabKey) -> Welcome {
         let limits = &self.config.limits;
         let mut bounds = Map::new();
         for (name, value) in [
@@ -329,8 +369,11 @@ impl Router {
             epoch: self.config.epoch.clone(),
             conversation,
             after,
+            kept,
             tab: tab.clone(),
-            capabilities: ["entry", "nack", "retry_of", "late_answers"].map(str::to_owned).to_vec(),
+            capabilities: ["entry", "nack", "retry_of", "late_answers", "rewind", "history"]
+                .map(str::to_owned)
+                .to_vec(),
             limits: bounds,
         }
     }

@@ -13,6 +13,7 @@ mod turns;
 use super::{Config, Input, NewRow, Output, Placed, Router};
 use crate::agent::{AgentEvent, TurnOutcome};
 use crate::id::{Backend, CallId, ConversationKey, Seq, SocketId, TurnId};
+use crate::past::Past;
 use crate::refusal::Refusal;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -63,6 +64,10 @@ impl Bench {
                 match output {
                     Output::Append { append, rows, .. } if self.slow_log => self.waiting.push((append, rows)),
                     Output::Append { append, rows, .. } => next.push(self.write(append, rows)),
+                    Output::Recall { socket, backend, point } => {
+                        let found = self.past(&backend).find(&point);
+                        next.push(Input::Recalled { socket, backend, point, found });
+                    }
                     Output::Wake { backend, turn } => {
                         self.waking.insert(backend.clone(), turn);
                         self.outputs.push(Output::Wake { backend, turn });
@@ -72,6 +77,15 @@ impl Bench {
             }
             inputs.extend(next.into_iter().rev());
         }
+    }
+
+    fn past(&self, backend: &Backend) -> Past {
+        let mut past = Past::default();
+        let rows = self.rows.get(&ConversationKey::of(backend)).map(Vec::as_slice).unwrap_or_default();
+        for (at, row) in rows.iter().enumerate() {
+            past.take(Seq(at as u64 + 1), row.kind, row.at_ms as i64, &row.body);
+        }
+        past
     }
 
     fn write(&mut self, append: u64, rows: Vec<NewRow>) -> Input {

@@ -198,7 +198,8 @@ impl Router {
             TurnOutcome::Interrupted => "interrupted",
             TurnOutcome::Failed { .. } => "failed",
         };
-        let mut body = json!({"turn": id, "outcome": word, "mids": mids, "anchor": anchor});
+        let session = one.session.clone();
+        let mut body = json!({"turn": id, "outcome": word, "mids": mids, "anchor": anchor, "session": session});
         if !again.is_empty() {
             body["again"] = json!(again);
         }
@@ -219,6 +220,8 @@ impl Router {
         rows.push(end);
         let queue = &mut self.conversation(backend).queue;
         put_back(queue, keeps, quiet, phase.is_with_agent());
+        // Where the agent names no point, ours stands for it.
+        let anchor = anchor.or_else(|| (*outcome == TurnOutcome::Completed).then(|| crate::past::anchor_of(id)));
         self.commit(backend, rows, Then::End { turn: id, anchor });
     }
 }

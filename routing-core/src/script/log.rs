@@ -3,6 +3,7 @@
 
 use crate::frame::FromDaemon;
 use crate::id::{ConversationKey, Seq, TurnId};
+use crate::past::{Found, NotFound, Past, Point, kept_by};
 use crate::router::{NewRow, Pending, Placed, Restored, row_frame};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +56,19 @@ impl Log {
             .collect()
     }
 
+    /// What is kept when a conversation goes back to a point.
+    pub(super) fn recall(&self, conversation: &ConversationKey, point: &Point) -> Result<Found, NotFound> {
+        let mut past = Past::default();
+        let rows = self.rows.get(conversation).map(Vec::as_slice).unwrap_or_default();
+        for row in rows {
+            past.take(row.seq, row.new.kind, i64::try_from(row.new.at_ms).unwrap_or(i64::MAX), &row.new.body);
+        }
+        let mut found = past.find(point)?;
+        let asked = found.message.and_then(|seq| rows.iter().find(|row| row.seq == seq));
+        found.text = asked.and_then(|row| row.new.body.get("text")?.as_str().map(str::to_owned));
+        Ok(found)
+    }
+
     /// What a restart finds of each conversation.
     pub(super) fn restored(&self) -> Vec<(ConversationKey, Restored)> {
         self.rows.iter().map(|(key, rows)| (key.clone(), restored(rows))).collect()
@@ -98,9 +112,11 @@ fn restored(rows: &[Row]) -> Restored {
             turns: u32::try_from(turns_of(rows, row.seq)).unwrap_or(u32::MAX),
         })
         .collect();
+    let boundary = rows.iter().rfind(|row| row.new.kind == "boundary");
     Restored {
         newest: rows.last().map(|row| row.seq).unwrap_or_default(),
-        start: rows.iter().rfind(|row| row.new.kind == "boundary").map(|row| row.seq).unwrap_or_default(),
+        start: boundary.map(|row| row.seq).unwrap_or_default(),
+        kept: boundary.map(|row| kept_by(&row.new.body)).unwrap_or_default(),
         last_turn: TurnId(started().filter_map(turn_of).max().unwrap_or_default()),
         taken: pending.iter().map(|row| row.seq).filter(|seq| taken.contains(&seq.0)).collect(),
         again: again(rows),

@@ -6,7 +6,7 @@ use super::log::Log;
 use super::world::{Happened, Line, Order, World};
 use crate::agent::{AgentEvent, TurnOutcome};
 use crate::frame::{FromDaemon, FromPanel, PanelFrame};
-use crate::id::{AgentSessionId, Backend, CallId, MessageId, SocketId, TurnId};
+use crate::id::{AgentSessionId, Backend, CallId, ConversationKey, MessageId, SocketId, TurnId};
 use crate::router::{Config, Input, Limits, Output, Router};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -124,7 +124,11 @@ impl InMemory {
                 self.end(&backend, TurnOutcome::Interrupted);
             }
             Output::Retire { backend } => self.stop(&backend),
-            Output::Forget { backend, session } => {
+            Output::Recall { socket, backend, point } => {
+                let found = self.log.recall(&ConversationKey::of(&backend), &point);
+                self.inputs.push_back(Input::Recalled { socket, backend, point, found });
+            }
+            Output::Forget { backend, session, .. } => {
                 self.stop(&backend);
                 self.agent(&backend).session = session;
                 self.inputs.push_back(Input::Forgotten { backend, durable: true });
@@ -138,7 +142,9 @@ impl InMemory {
                     self.happened.push_back(Happened::Answered { call, outcome });
                 }
             }
+            // Panels of scripts read nothing in the log.
             Output::SetModel { .. }
+            | Output::Look { .. }
             | Output::Log { .. }
             | Output::WatchRun { .. }
             | Output::UnwatchRun { .. }

@@ -78,6 +78,18 @@ impl Plain {
             PanelInput::Stop => self.transmit(json!({"type": "interrupt"})),
             PanelInput::Cancel { mid } => self.transmit(json!({"type": "cancel_message", "mid": mid})),
             PanelInput::NewChat => self.transmit(json!({"type": "new_session"})),
+            PanelInput::Rewind { mid } => self.transmit(json!({"type": "rewind", "anchor": null, "mid": mid})),
+            PanelInput::Resume { session_id } => {
+                self.transmit(json!({"type": "resume_session", "session_id": session_id}));
+            }
+            PanelInput::ListSessions => self.transmit(json!({"type": "list_history", "cid": "list"})),
+            PanelInput::Search { words } => {
+                self.transmit(json!({"type": "search_history", "cid": "search", "words": words}));
+            }
+            PanelInput::Export { format, session_id } => {
+                let frame = json!({"type": "export_history", "cid": "export", "format": format});
+                self.transmit(with(frame, "session_id", json!(session_id)));
+            }
             PanelInput::SetBackend { backend } => self.transmit(json!({"type": "set_backend", "backend": backend})),
             PanelInput::SetTarget { target } => {
                 let (mode, path) = match target {

@@ -269,6 +269,10 @@ impl Page {
                 });
             }
             UiChange::Conversation { .. }
+            | UiChange::Recalled { .. }
+            | UiChange::Sessions { .. }
+            | UiChange::Found { .. }
+            | UiChange::Exported { .. }
             | UiChange::Delta { .. }
             | UiChange::BlockEnd { .. }
             | UiChange::BlockGone { .. }

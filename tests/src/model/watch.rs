@@ -227,7 +227,8 @@ impl World {
             | Input::RunsSeen { .. }
             | Input::ComfyuiDown { .. }
             | Input::Tick => plain(all),
-            Input::AgentReady { backend, .. }
+            Input::Recalled { backend, .. }
+            | Input::AgentReady { backend, .. }
             | Input::AgentFailed { backend, .. }
             | Input::Agent { backend, .. }
             | Input::Merged { backend, .. }
@@ -287,8 +288,11 @@ impl World {
                 }
             }
             Output::Forget { backend, .. } => self.forgets(number(&backend)),
+            // Nobody in the model looks back.
             Output::ResumeHint { .. }
             | Output::SetModel { .. }
+            | Output::Recall { .. }
+            | Output::Look { .. }
             | Output::WatchRun { .. }
             | Output::UnwatchRun { .. }
             | Output::LookAtRuns { .. } => {}
@@ -353,6 +357,7 @@ impl World {
             | DaemonFrame::TurnAnchor(_)
             | DaemonFrame::AgentStatus(_)
             | DaemonFrame::Entry(_)
+            | DaemonFrame::Transcript(_)
             | DaemonFrame::WorkflowTarget(_) => self.check_audience(cause, &mut tabs, frame.kind()),
             DaemonFrame::SessionEpoch(_)
             | DaemonFrame::Models(_)
@@ -361,6 +366,10 @@ impl World {
             | DaemonFrame::Ack(_)
             | DaemonFrame::Nack(_)
             | DaemonFrame::Echo(_)
+            | DaemonFrame::HistoryList(_)
+            | DaemonFrame::HistoryTranscript(_)
+            | DaemonFrame::HistoryFound(_)
+            | DaemonFrame::HistoryExport(_)
             | DaemonFrame::AskClosed(_)
             | DaemonFrame::Overloaded(_) => {}
         }

@@ -88,6 +88,10 @@ impl Claude {
         }
         if let Some(session) = &launch.resume {
             add(&["--resume", session.as_str()]);
+            if let Some(anchor) = &launch.resume_at {
+                // The session that is gone back from stays as it is, to be resumed.
+                add(&["--resume-session-at", anchor, "--fork-session"]);
+            }
         }
         program
     }

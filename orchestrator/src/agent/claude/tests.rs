@@ -203,6 +203,7 @@ fn launch() -> Launch {
     let (events, _) = mpsc::unbounded_channel();
     Launch {
         name: Backend::from("claude"),
+        resume_at: None,
         resume: Some(AgentSessionId::from("session-1")),
         mcp: McpEndpoint { url: "http://127.0.0.1:1/mcp/secret-handle".into(), bearer: "secret-bearer".into() },
         cwd: "/".into(),

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step is the failure of the test")]
 
-use super::{Appended, LogError, LogStore, MemoryLog, NewRow, Row, SqliteLog};
+use super::{Appended, LogError, LogStore, MemoryLog, NewRow, Row, SqliteLog, Words};
 use proptest::prelude::*;
 use routing_core::id::{ConversationKey, Seq};
 use serde_json::{Value, json};
@@ -145,6 +145,52 @@ fn d6_a_duplicate_settles_nothing(log: Arc<dyn LogStore>) {
     let again = NewRow { key: Some("run:1".to_owned()), ..settling("a", &[2]) };
     assert_eq!(append(&*log, vec![again]).unwrap(), [Appended::Duplicate(Seq(1))]);
     assert_eq!(seqs(&log.pending(&conversation("a")).unwrap()), [2]);
+}
+
+fn said(text: &str) -> NewRow {
+    NewRow { body: json!({"text": text, "context": "hidden words"}), ..row("a") }
+}
+
+fn found(log: &dyn LogStore, words: &str) -> Vec<u64> {
+    let words = Words::parse(words).unwrap();
+    seqs(&log.search(&conversation("a"), &words, Seq(u64::MAX), usize::MAX).unwrap())
+}
+
+fn a_search_finds_rows_that_have_every_word_the_newest_first(log: Arc<dyn LogStore>) {
+    append(&*log, vec![said("Make the KSampler blue"), said("blue sky"), row("a"), said("the sampler again")]).unwrap();
+    append(&*log, vec![NewRow { body: json!({"text": "blue"}), ..row("b") }]).unwrap();
+    append(&*log, vec![NewRow { body: json!("blue"), ..row("a") }, NewRow { body: json!({"text": 5}), ..row("a") }])
+        .unwrap();
+    assert_eq!(found(&*log, "sampler"), [4, 1]);
+    assert_eq!(found(&*log, "BLUE sampler"), [1]);
+    assert_eq!(found(&*log, "blue"), [2, 1]);
+    assert_eq!(found(&*log, "ue sky"), [2], "short words are looked for, too");
+    assert_eq!(found(&*log, "hidden"), [0_u64; 0], "what panels are not told is not found");
+    let words = Words::parse("blue").unwrap();
+    let page = |before, limit| seqs(&log.search(&conversation("a"), &words, Seq(before), limit).unwrap());
+    assert_eq!((page(u64::MAX, 1), page(2, 9), page(1, 9)), (vec![2], vec![1], vec![]));
+    assert_eq!(log.search(&conversation("nobody"), &words, Seq(9), 9).unwrap(), []);
+    assert_eq!(Words::parse(" \n\u{0} "), None);
+}
+
+fn a_search_takes_every_script_and_no_expression(log: Arc<dyn LogStore>) {
+    append(
+        &*log,
+        vec![said("漢字のテキストを生成する"), said("say \"AND\" or NOT"), said("Grüße, ÄPFEL"), said("50% a_b*")],
+    )
+    .unwrap();
+    assert_eq!(found(&*log, "テキスト"), [1]);
+    assert_eq!(found(&*log, "漢字"), [1], "two signs are a word there");
+    assert_eq!(found(&*log, "生"), [1]);
+    assert_eq!(found(&*log, "äpfel GRÜSSE"), [0_u64; 0]);
+    assert_eq!(found(&*log, "äpfel GRÜßE"), [3]);
+    assert_eq!(found(&*log, "\"and\""), [2]);
+    assert_eq!(found(&*log, "a_b*"), [4]);
+    for words in ["\"", "AND", "NOT or", "NEAR(a b)", "*", "words:x", "-x", "(", "a\" OR \"b", "^say", "{x}: y", "%"] {
+        let _ = found(&*log, words);
+    }
+    assert_eq!(found(&*log, "50%"), [4]);
+    assert_eq!(found(&*log, "%"), [4]);
 }
 
 fn an_inbound_row_waits_until_it_is_settled(log: Arc<dyn LogStore>) {
@@ -323,6 +369,8 @@ suite! {
     d6_same_key_twice_in_one_append_is_written_once
     d6_a_key_belongs_to_its_conversation
     d6_a_duplicate_settles_nothing
+    a_search_finds_rows_that_have_every_word_the_newest_first
+    a_search_takes_every_script_and_no_expression
     an_inbound_row_waits_until_it_is_settled
     settling_twice_is_harmless
     a_row_that_is_not_there_or_not_inbound_cannot_be_settled

@@ -106,6 +106,29 @@ impl Database {
         Ok(Opened { store, set_aside })
     }
 
+    /// Opens a file to look at, also while another program owns it. Every write yields [`LogError::Closed`].
+    ///
+    /// # Errors
+    /// [`LogError::NewerVersion`], [`LogError::Corrupt`] for what is no database of ours, or a disk error.
+    pub fn open_to_read(path: &Path, migrations: &[Migration]) -> Result<Self, LogError> {
+        let known = migrations.last().map_or(0, |migration| migration.version);
+        match probe(path)? {
+            Contents::Version(0) | Contents::Foreign => {
+                Err(LogError::Corrupt { detail: format!("{} holds no conversation log", path.display()) })
+            }
+            Contents::Version(found) if found > known => {
+                Err(LogError::NewerVersion { path: path.to_owned(), found, known })
+            }
+            Contents::Version(_) => Ok(Self {
+                queue: Mutex::new(None),
+                writer: None,
+                readers: Readers { path: path.to_owned(), idle: Mutex::new(Some(Vec::new())) },
+                commits: Arc::default(),
+                trouble: watch::channel(None).1,
+            }),
+        }
+    }
+
     /// Queues a write. All its statements take effect or none; the answer comes after the commit, or with the error
     /// at once when the disk refuses. A job must not begin or end transactions.
     pub fn write<T, F>(&self, job: F) -> Pending<T>

@@ -1,6 +1,6 @@
 //! The conversation log in memory: the twin of the one on disk, for tests and for runs that shall leave nothing.
 
-use super::{Answer, Appended, LogError, LogStore, NewRow, OnTrouble, Pending, Row};
+use super::{Answer, Appended, LogError, LogStore, NewRow, OnTrouble, Pending, Row, Words};
 use routing_core::id::{ConversationKey, Seq};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -199,6 +199,19 @@ impl LogStore for MemoryLog {
 
     fn by_key(&self, conversation: &ConversationKey, key: &str) -> Result<Option<Row>, LogError> {
         self.read(conversation, |known| known.rows.iter().find(|row| row.key.as_deref() == Some(key)).cloned())
+    }
+
+    fn search(
+        &self,
+        conversation: &ConversationKey,
+        words: &Words,
+        before: Seq,
+        limit: usize,
+    ) -> Result<Vec<Row>, LogError> {
+        self.read(conversation, |known| {
+            let found = known.rows.iter().rev().filter(|row| row.seq < before && words.are_in(row));
+            found.take(limit).cloned().collect()
+        })
     }
 
     fn flush(&self) -> Pending<()> {

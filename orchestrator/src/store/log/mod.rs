@@ -7,6 +7,7 @@ mod error;
 mod memory;
 mod pending;
 mod schema;
+mod search;
 mod sqlite;
 mod writer;
 
@@ -22,6 +23,7 @@ pub use error::LogError;
 pub use memory::MemoryLog;
 pub use pending::Pending;
 pub use schema::Migration;
+pub use search::Words;
 pub use sqlite::{SqliteLog, append_within};
 pub use writer::OnTrouble;
 
@@ -184,6 +186,18 @@ pub trait LogStore: Send + Sync {
     /// # Errors
     /// A disk error, or [`LogError::Closed`].
     fn by_key(&self, conversation: &ConversationKey, key: &str) -> Result<Option<Row>, LogError>;
+
+    /// Rows that have every word, before a place, the newest first, at most `limit`.
+    ///
+    /// # Errors
+    /// A disk error, or [`LogError::Closed`].
+    fn search(
+        &self,
+        conversation: &ConversationKey,
+        words: &Words,
+        before: Seq,
+        limit: usize,
+    ) -> Result<Vec<Row>, LogError>;
 
     /// Answers once everything appended before is durable or has failed.
     fn flush(&self) -> Pending<()>;

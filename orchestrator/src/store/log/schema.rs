@@ -15,7 +15,9 @@ pub struct Migration {
 }
 
 /// Every step, in order.
-pub(super) const MIGRATIONS: &[Migration] = &[Migration {
+pub(super) const MIGRATIONS: &[Migration] = &[LOG, super::search::MIGRATION];
+
+const LOG: Migration = Migration {
     version: 1,
     name: "conversation log",
     sql: "
@@ -39,7 +41,7 @@ pub(super) const MIGRATIONS: &[Migration] = &[Migration {
         CREATE INDEX entries_by_kind ON entries (conversation, kind, seq);
         CREATE INDEX entries_pending ON entries (conversation, seq) WHERE inbound = 1 AND settled_by IS NULL;
     ",
-}];
+};
 
 /// What a file holds, as far as its version goes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The conversation log on disk: the statements, and nothing of threads or files.
 
 use super::schema::MIGRATIONS;
-use super::{Answer, Appended, Database, LogError, LogStore, NewRow, OnTrouble, Opened, Pending, Row};
+use super::{Answer, Appended, Database, LogError, LogStore, NewRow, OnTrouble, Opened, Pending, Row, Words, search};
 use crate::fault;
 use crate::store::home::Home;
 use routing_core::id::{ConversationKey, Seq};
@@ -9,8 +9,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use std::path::Path;
 use tokio::sync::watch;
 
-const COLUMNS: &str = "seq, kind, key, at_ms, body, inbound, settled_by IS NOT NULL";
-const OF_CONVERSATION: &str = "conversation = (SELECT id FROM conversations WHERE key = ?1)";
+pub(super) const COLUMNS: &str = "seq, kind, key, at_ms, body, inbound, settled_by IS NOT NULL";
+pub(super) const OF_CONVERSATION: &str = "conversation = (SELECT id FROM conversations WHERE key = ?1)";
 
 /// The log in `<home>/conversations-<port>.db`.
 #[derive(Debug)]
@@ -34,6 +34,14 @@ impl SqliteLog {
     pub fn open_file(path: &Path, now_ms: i64) -> Result<Opened<Self>, LogError> {
         let Opened { store, set_aside } = Database::open(path, MIGRATIONS, now_ms)?;
         Ok(Opened { store: Self { database: store }, set_aside })
+    }
+
+    /// Opens the log of a port to look at, also while its daemon runs: nothing can be appended.
+    ///
+    /// # Errors
+    /// As [`Database::open_to_read`].
+    pub fn open_to_read(home: &Home, port: u16) -> Result<Self, LogError> {
+        Ok(Self { database: Database::open_to_read(&home.conversations(port), MIGRATIONS)? })
     }
 
     /// The database, for whatever else shares its writer.
@@ -181,6 +189,16 @@ impl LogStore for SqliteLog {
         Ok(rows.into_iter().next())
     }
 
+    fn search(
+        &self,
+        conversation: &ConversationKey,
+        words: &Words,
+        before: Seq,
+        limit: usize,
+    ) -> Result<Vec<Row>, LogError> {
+        self.database.read(|connection| search::search(connection, conversation, words, before, limit))
+    }
+
     fn flush(&self) -> Pending<()> {
         self.database.flush()
     }
@@ -226,7 +244,7 @@ fn size(row: &NewRow) -> usize {
     of(&row.body) + 256
 }
 
-fn row_of(conversation: &ConversationKey, row: &rusqlite::Row<'_>) -> Result<Row, LogError> {
+pub(super) fn row_of(conversation: &ConversationKey, row: &rusqlite::Row<'_>) -> Result<Row, LogError> {
     let seq = seq_of(row.get(0)?);
     let body = row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?;
     let body = serde_json::from_str(body)
@@ -248,6 +266,6 @@ fn seq_of(number: i64) -> Seq {
     Seq(u64::try_from(number).unwrap_or(0))
 }
 
-fn number_of(seq: Seq) -> i64 {
+pub(super) fn number_of(seq: Seq) -> i64 {
     i64::try_from(seq.0).unwrap_or(i64::MAX)
 }

@@ -213,6 +213,52 @@ fn an_older_file_is_brought_forward_with_its_rows_and_only_once() {
     assert_eq!(SqliteLog::open_file(&path, 1).unwrap_err().code(), "newer_version");
 }
 
+/// A log of the first version, as a daemon without search left it: its rows are found after the upgrade, and by a reader
+/// that finds no index yet.
+#[test]
+fn an_older_log_is_searched_before_and_after_its_upgrade() {
+    let (folder, path) = scratch();
+    let home = folder.path().to_owned();
+    drop(Database::open(&path, &MIGRATIONS[..1], 1).unwrap());
+    let old = Connection::open(&path).unwrap();
+    old.execute_batch(
+        "INSERT INTO conversations (id, key) VALUES (7, 'orchestrator::a');
+         INSERT INTO entries (conversation, seq, kind, at_ms, body, inbound)
+             VALUES (7, 1, 'say', 0, '{\"text\":\"an old heron\"}', 0), (7, 2, 'say', 0, '\"heron\"', 0);",
+    )
+    .unwrap();
+    drop(old);
+    let words = super::Words::parse("heron").unwrap();
+    let find = |log: &SqliteLog| seqs(&log.search(&conversation("a"), &words, Seq(u64::MAX), 9).unwrap());
+    let surroundings = crate::store::home::Surroundings { user_folder: None, under_test: true };
+    let home = crate::store::home::Home::prepare(&crate::store::home::HomeChoice::Given(home), &surroundings).unwrap();
+    assert_eq!(find(&SqliteLog::open_to_read(&home, 9101).unwrap()), [1]);
+    let log = open(&path);
+    append(&log, vec![NewRow { body: json!({"text": "a new heron"}), ..row("a") }]).unwrap();
+    assert_eq!(find(&log), [3, 1]);
+    let reader = SqliteLog::open_to_read(&home, 9101).unwrap();
+    assert_eq!(find(&reader), [3, 1], "also while the daemon runs");
+    assert_eq!(append(&reader, vec![row("a")]).unwrap_err(), LogError::Closed);
+}
+
+/// The index is written in the transaction of the row: what is undone is not found.
+#[test]
+fn what_was_not_written_is_not_found() {
+    let (_folder, path) = scratch();
+    let log = open(&path);
+    let said = NewRow { body: json!({"text": "heron"}), ..row("a") };
+    append(&log, vec![said.clone(), settling("a", &[99])]).unwrap_err();
+    append(&log, vec![row("a"), said]).unwrap();
+    let count = |log: &SqliteLog| {
+        let job = |connection: &Connection| {
+            let sql = "SELECT count(*) FROM entries_search WHERE entries_search MATCH 'heron'";
+            Ok(connection.query_row(sql, [], |found| found.get::<_, i64>(0))?)
+        };
+        log.database().read(job).unwrap()
+    };
+    assert_eq!(count(&log), 1);
+}
+
 #[test]
 fn a_migration_that_fails_leaves_the_version_before() {
     let (_folder, path) = scratch();

@@ -1,4 +1,4 @@
-// The head: connection, agent, model, New chat.
+// The head: connection, agent, model, what is past, New chat.
 import { css, html, nothing, type TemplateResult } from 'lit'
 import { live } from 'lit/directives/live.js'
 import type { PanelInput } from '../generated/frames'
@@ -82,6 +82,7 @@ export class PanelHead extends PanelPart {
               ${view.models.map((one) => html`<option value=${one.value} .selected=${live(one.value === view.model)}>${one.displayName}</option>`)}
             </select>`
           : nothing}
+        <button data-testid="co-past" aria-expanded=${view.pastOpen} @click=${() => this.past()}>${strings.past}</button>
         <button data-testid="co-new-chat" @click=${() => this.newChat()}>${strings.newChat}</button>
       </div>
       ${view.reason && view.connection !== 'connected' ? html`<div class="bad">${view.reason}</div>` : nothing}
@@ -93,6 +94,12 @@ export class PanelHead extends PanelPart {
   private picked(input: PanelInput): void {
     this.tell(input)
     this.requestUpdate()
+  }
+
+  private past(): void {
+    if (this.view.pastOpen) return this.view.closePast()
+    this.view.openPast()
+    this.tell({ input: 'list_sessions' })
   }
 
   private newChat(): void {

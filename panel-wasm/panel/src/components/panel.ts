@@ -4,6 +4,7 @@ import type { View } from '../view'
 import './cards'
 import './composer'
 import './head'
+import './history'
 import type { Tell } from './part'
 import './queue'
 import './transcript'
@@ -53,6 +54,7 @@ export class OrchestratorPanel extends LitElement {
   override render(): TemplateResult {
     return html`
       <co-head .view=${this.view} .tell=${this.tell}></co-head>
+      <co-history .view=${this.view} .tell=${this.tell}></co-history>
       <co-transcript .view=${this.view} .tell=${this.tell}></co-transcript>
       <co-cards .view=${this.view} .tell=${this.tell}></co-cards>
       <co-queue .view=${this.view} .tell=${this.tell}></co-queue>

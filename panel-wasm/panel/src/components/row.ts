@@ -30,6 +30,15 @@ export class TranscriptRow extends LitElement {
         font-size: 11px;
         text-align: right;
       }
+      .back {
+        padding: 0 6px;
+        font-size: 11px;
+        opacity: 0;
+      }
+      :host(:hover) .back,
+      .back:focus-visible {
+        opacity: 1;
+      }
       .action {
         font-family: monospace;
         font-size: 12px;
@@ -74,13 +83,18 @@ export class TranscriptRow extends LitElement {
 
   declare row: Row
 
+  private back(mid: string | undefined): void {
+    this.dispatchEvent(new CustomEvent('back', { detail: mid, bubbles: true, composed: true }))
+  }
+
   override render(): TemplateResult | typeof nothing {
     const { row } = this
     const id = `co-row-${row.kind}`
     switch (row.kind) {
       case 'user':
         return html`<div class="user" data-testid=${id}>${row.text}</div>
-          <span class="soft from">${row.workflow ?? ''}${row.elsewhere ? ` · ${strings.elsewhere}` : ''}</span>`
+          <span class="soft from">${row.workflow ?? ''}${row.elsewhere ? ` · ${strings.elsewhere}` : ''}
+            ${row.mid === undefined ? nothing : html`<button class="back" data-testid="co-rewind" @click=${() => this.back(row.mid)}>${strings.rewind}</button>`}</span>`
       case 'say':
         return html`<div class="said" data-testid=${id}>${unsafeHTML(markdown(row.text))}</div>`
       case 'notice':
@@ -101,13 +115,24 @@ export class TranscriptRow extends LitElement {
       case 'turn_end':
         return html`<div class="line soft" data-testid=${id}>${ended(row.outcome)}</div>`
       case 'boundary':
-        return html`<div class="line soft" data-testid=${id}>${strings.newConversation}</div>`
+        return html`<div class="line soft" data-testid=${id}>${drawn(row.outcome)}</div>`
       case 'cancelled':
         return html`<div class="line soft" data-testid=${id}>${strings.takenBack}</div>`
       case 'turn_start':
       case 'other':
         return nothing
     }
+  }
+}
+
+function drawn(reason: string | undefined): string {
+  switch (reason) {
+    case 'rewind':
+      return strings.rewound
+    case 'resume_session':
+      return strings.resumed
+    default:
+      return strings.newConversation
   }
 }
 

@@ -65,7 +65,7 @@ export class PanelTranscript extends PanelPart {
     const shown = rows.slice(-this.drawn)
     const blocks = [...this.view.blocks.values()]
     return html`
-      <div data-testid="co-transcript" role="log" aria-live="polite" aria-label=${strings.title}>
+      <div data-testid="co-transcript" role="log" aria-live="polite" aria-label=${strings.title} @back=${this.back}>
         ${rows.length === 0 && blocks.length === 0 ? html`<div class="soft empty">${strings.empty}</div>` : nothing}
         ${repeat(shown, (row, index) => row.seq ?? `local-${rows.length - shown.length + index}`, (row) => html`<co-row .row=${row}></co-row>`)}
         ${repeat(blocks, (block) => block.id, (block) => html`<co-row .row=${asRow(block)}></co-row>`)}
@@ -74,6 +74,10 @@ export class PanelTranscript extends PanelPart {
           : nothing}
       </div>
     `
+  }
+
+  private readonly back = (event: CustomEvent<string>): void => {
+    if (confirm(strings.rewindSure)) this.tell({ input: 'rewind', mid: event.detail })
   }
 
   private readonly scrolled = (): void => {

@@ -225,7 +225,7 @@ export type ConversationKey = string;
 /**
  * The frames that are told by `type`.
  */
-export type DaemonFrame = { "type": "welcome" } & Welcome | { "type": "session_epoch" } & SessionEpoch | { "type": "models" } & Models | { "type": "backends" } & Backends | { "type": "workflow_target" } & WorkflowTargetFrame | { "type": "comfyui_target" } & ComfyuiTarget | { "type": "ack" } & Ack | { "type": "nack" } & Nack | { "type": "echo" } & Echo | { "type": "say" } & Say | { "type": "stream" } & Stream | { "type": "action" } & Action | { "type": "turn" } & Turn | { "type": "session" } & Session | { "type": "turn_anchor" } & TurnAnchor | { "type": "agent_status" } & AgentStatus | { "type": "entry" } & Entry | { "type": "ask_closed" } & AskClosed | { "type": "overloaded" } & Overloaded;
+export type DaemonFrame = { "type": "welcome" } & Welcome | { "type": "session_epoch" } & SessionEpoch | { "type": "models" } & Models | { "type": "backends" } & Backends | { "type": "workflow_target" } & WorkflowTargetFrame | { "type": "comfyui_target" } & ComfyuiTarget | { "type": "ack" } & Ack | { "type": "nack" } & Nack | { "type": "echo" } & Echo | { "type": "say" } & Say | { "type": "stream" } & Stream | { "type": "action" } & Action | { "type": "turn" } & Turn | { "type": "session" } & Session | { "type": "turn_anchor" } & TurnAnchor | { "type": "agent_status" } & AgentStatus | { "type": "entry" } & Entry | { "type": "transcript" } & Transcript | { "type": "history_list" } & HistoryList | { "type": "history_transcript" } & HistoryTranscript | { "type": "history_found" } & HistoryFound | { "type": "history_export" } & HistoryExport | { "type": "ask_closed" } & AskClosed | { "type": "overloaded" } & Overloaded;
 
 /**
  * Legacy: what the person said.
@@ -272,6 +272,28 @@ text?: string,
  * When it was committed, in milliseconds since 1970.
  */
 at_ms?: number, };
+
+/**
+ * The form of a document.
+ */
+export type ExportFormat = "md" | "json";
+
+/**
+ * A session as a document.
+ */
+export type ExportHistory = {
+/**
+ * Names the request.
+ */
+cid: string,
+/**
+ * `md` or `json`.
+ */
+format: ExportFormat,
+/**
+ * From `history_list`. Absent: what is shown now.
+ */
+session_id?: AgentSessionId, };
 
 /**
  * Who is there.
@@ -339,6 +361,115 @@ enforces_workflow_stamp?: boolean,
 enforces_workflow_stamp_at_write?: boolean, };
 
 /**
+ * A part of a document; parts come in order.
+ */
+export type HistoryExport = {
+/**
+ * Names the request.
+ */
+cid: string,
+/**
+ * A name for the file.
+ */
+name: string,
+/**
+ * The next part of its text.
+ */
+text: string,
+/**
+ * Nothing follows.
+ */
+last: boolean,
+/**
+ * Why there is no document.
+ */
+error?: string, };
+
+/**
+ * Where some words stand, the newest first.
+ */
+export type HistoryFound = {
+/**
+ * Names the request.
+ */
+cid: string,
+/**
+ * The rows that have every word.
+ */
+hits: Array<Hit>,
+/**
+ * There are more.
+ */
+more: boolean,
+/**
+ * Why nothing was looked for; then `hits` says nothing.
+ */
+error?: string, };
+
+/**
+ * The sessions of the conversation, the newest first.
+ */
+export type HistoryList = {
+/**
+ * Names the request.
+ */
+cid: string,
+/**
+ * At most 50.
+ */
+sessions: Array<PastSession>,
+/**
+ * Why there is no list; then `sessions` says nothing.
+ */
+error?: string, };
+
+/**
+ * What was said in a session, oldest first.
+ */
+export type HistoryTranscript = {
+/**
+ * Names the request.
+ */
+cid: string,
+/**
+ * Of which session.
+ */
+session_id: AgentSessionId,
+/**
+ * At most the newest 500.
+ */
+messages: Array<PastMessage>,
+/**
+ * Why there is none; then `messages` says nothing.
+ */
+error?: string, };
+
+/**
+ * A row that has every word.
+ */
+export type Hit = {
+/**
+ * Its place.
+ */
+seq: Seq,
+/**
+ * Its kind, as in `entry`.
+ */
+kind: string,
+/**
+ * When it was written, in milliseconds since 1970.
+ */
+at_ms: number,
+/**
+ * The text around the first word.
+ */
+text: string,
+/**
+ * In which session; what `resume_session` takes.
+ */
+session_id?: AgentSessionId, };
+
+/**
  * Stop the turn.
  */
 export type Interrupt = {
@@ -348,6 +479,28 @@ export type Interrupt = {
 requeue: boolean, };
 
 export type JsonValue = number | string | boolean | Array<JsonValue> | { [key in string]: JsonValue } | null;
+
+/**
+ * Which sessions there are.
+ */
+export type ListHistory = {
+/**
+ * Names the request.
+ */
+cid: string, };
+
+/**
+ * What was said in a session.
+ */
+export type LoadHistory = {
+/**
+ * Names the request.
+ */
+cid: string,
+/**
+ * From `history_list`.
+ */
+session_id: AgentSessionId, };
 
 /**
  * A panel's id of one message, idempotent (rule D6).
@@ -515,7 +668,7 @@ images?: Array<JsonValue>, };
 /**
  * The frames that are told by `type`.
  */
-export type PanelFrame = { "type": "hello" } & Hello | { "type": "title" } & Title | { "type": "user_message" } & UserMessage | { "type": "interrupt" } & Interrupt | { "type": "cancel_message" } & CancelMessage | { "type": "reorder" } & Reorder | { "type": "new_session" } & NewSession | { "type": "resume_session" } & ResumeSession | { "type": "rewind" } & Rewind | { "type": "set_backend" } & SetBackend | { "type": "set_options" } & SetOptions | { "type": "set_workflow_target" } & SetWorkflowTarget | { "type": "set_content_mode" } & SetContentMode | { "type": "set_config" } & SetConfig | { "type": "agent_event" } & PanelEvent;
+export type PanelFrame = { "type": "hello" } & Hello | { "type": "title" } & Title | { "type": "user_message" } & UserMessage | { "type": "interrupt" } & Interrupt | { "type": "cancel_message" } & CancelMessage | { "type": "reorder" } & Reorder | { "type": "new_session" } & NewSession | { "type": "resume_session" } & ResumeSession | { "type": "rewind" } & Rewind | { "type": "list_history" } & ListHistory | { "type": "load_history" } & LoadHistory | { "type": "search_history" } & SearchHistory | { "type": "export_history" } & ExportHistory | { "type": "set_backend" } & SetBackend | { "type": "set_options" } & SetOptions | { "type": "set_workflow_target" } & SetWorkflowTarget | { "type": "set_content_mode" } & SetContentMode | { "type": "set_config" } & SetConfig | { "type": "agent_event" } & PanelEvent;
 
 /**
  * Something happened: at the socket, at the canvas, or by the person's hand.
@@ -604,7 +757,27 @@ mid: MessageId, } | { "input": "reorder",
 /**
  * Those that are not named go last.
  */
-order: Array<MessageId>, } | { "input": "stop" } | { "input": "new_chat" } | { "input": "set_backend",
+order: Array<MessageId>, } | { "input": "stop" } | { "input": "new_chat" } | { "input": "rewind",
+/**
+ * Which; its text comes back as [`UiChange::Recalled`].
+ */
+mid: MessageId, } | { "input": "resume",
+/**
+ * From [`UiChange::Sessions`].
+ */
+session_id: AgentSessionId, } | { "input": "list_sessions" } | { "input": "search",
+/**
+ * Words, not an expression.
+ */
+words: string, } | { "input": "export",
+/**
+ * Its form.
+ */
+format: ExportFormat,
+/**
+ * Absent: what is shown now.
+ */
+session_id?: AgentSessionId, } | { "input": "set_backend",
 /**
  * Its agent's name.
  */
@@ -670,6 +843,44 @@ timeout_ms: number, } | { "output": "ui",
  * What changed.
  */
 change: UiChange, };
+
+/**
+ * One message of a session.
+ */
+export type PastMessage = {
+/**
+ * `user` or `assistant`.
+ */
+role: string,
+/**
+ * What was said.
+ */
+text: string, };
+
+/**
+ * One session of the conversation.
+ */
+export type PastSession = {
+/**
+ * What `resume_session` takes: the agent's name for it, else `log:` and where it begins.
+ */
+sessionId: AgentSessionId,
+/**
+ * The first words of the person.
+ */
+title: string,
+/**
+ * When its last row was written, in milliseconds since 1970.
+ */
+updatedAt: number,
+/**
+ * How many messages it has, of both sides.
+ */
+messageCount: number,
+/**
+ * It is the one that is going on.
+ */
+current: boolean, };
 
 /**
  * One queued prompt of ComfyUI.
@@ -872,7 +1083,11 @@ export type Rewind = {
 /**
  * From `turn_anchor`; `null`: to the beginning.
  */
-anchor: string | null, };
+anchor: string | null,
+/**
+ * Dialect 1: to where this message was asked, instead of an anchor.
+ */
+mid?: MessageId, };
 
 /**
  * One dispatch of one command to one panel.
@@ -928,7 +1143,8 @@ name?: string,
  */
 detail?: string,
 /**
- * How a turn ended: `completed`, `interrupted`, `put_back`, `failed`, or `unknown` after a restart.
+ * How a turn ended: `completed`, `interrupted`, `put_back`, `failed`, or `unknown` after a restart; why a boundary was
+ * drawn: `new_session`, `resume_session` or `rewind`.
  */
 outcome?: string, };
 
@@ -953,6 +1169,19 @@ id?: string,
  * It was streamed before.
  */
 streamed?: boolean, };
+
+/**
+ * Where in this conversation's log some words stand.
+ */
+export type SearchHistory = {
+/**
+ * Names the request.
+ */
+cid: string,
+/**
+ * Each of them is looked for, wherever it stands in a row. They are words and never an expression.
+ */
+words: string, };
 
 /**
  * Position in a conversation's log: gapless, from 1.
@@ -1031,6 +1260,19 @@ path?: string,
 filename?: string, };
 
 /**
+ * Rows of the log from after one place up to another.
+ */
+export type Span = {
+/**
+ * After this row.
+ */
+after: Seq,
+/**
+ * Up to and with this one.
+ */
+upto: Seq, };
+
+/**
  * Text as it is written; `end` closes the block.
  */
 export type Stream = {
@@ -1093,6 +1335,19 @@ text: string,
 status: string, };
 
 /**
+ * What the transcript consists of from now on: what was shown goes, and is read anew.
+ */
+export type Transcript = {
+/**
+ * These rows come first, in this order.
+ */
+kept: Array<Span>,
+/**
+ * Then those after this.
+ */
+after: Seq, };
+
+/**
  * Whether the agent works.
  */
 export type Turn = {
@@ -1151,7 +1406,39 @@ backend: string,
 /**
  * The daemon's name for the tab.
  */
-tab: TabKey, } | { "change": "cleared" } | { "change": "row",
+tab: TabKey, } | { "change": "cleared" } | { "change": "recalled",
+/**
+ * The text.
+ */
+text: string, } | { "change": "sessions",
+/**
+ * The list.
+ */
+sessions: Array<PastSession>,
+/**
+ * Why there is no list; then `sessions` says nothing.
+ */
+error?: string, } | { "change": "found",
+/**
+ * Rows that have every word.
+ */
+hits: Array<Hit>,
+/**
+ * There are more.
+ */
+more: boolean,
+/**
+ * Why nothing was looked for; then `hits` says nothing.
+ */
+error?: string, } | { "change": "exported",
+/**
+ * A name for the file.
+ */
+name: string,
+/**
+ * All of it.
+ */
+text: string, } | { "change": "row",
 /**
  * The row.
  */
@@ -1362,6 +1649,10 @@ conversation: ConversationKey,
  * Entries follow from the one after this.
  */
 after: Seq,
+/**
+ * Earlier rows that belong to the transcript and come before those: it is read from its beginning.
+ */
+kept?: Array<Span>,
 /**
  * The daemon's name for the tab: what `tab` means in tools.
  */

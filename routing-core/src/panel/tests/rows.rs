@@ -41,6 +41,65 @@ fn f2_rows_come_once_and_in_order() {
 }
 
 #[test]
+fn b1_a_rewound_transcript_is_read_anew_and_has_no_gap() {
+    let mut bench = Bench::connected();
+    for seq in 1..=6 {
+        bench.daemon(entry(seq, "say", json!({"text": "x"})));
+    }
+    bench.shown();
+    let kept = json!([{"after": 0, "upto": 1}, {"after": 2, "upto": 3}]);
+    bench.daemon(json!({"type": "transcript", "kept": kept, "after": 6}));
+    for seq in [1, 3] {
+        bench.daemon(entry(seq, "say", json!({"text": "x"})));
+    }
+    bench.daemon(entry(7, "boundary", json!({"reason": "rewind", "kept": kept})));
+    bench.daemon(entry(8, "say", json!({"text": "y"})));
+    let shown = bench.shown();
+    assert_eq!(seqs(&shown), [1, 3, 7, 8]);
+    assert_eq!(shown.iter().filter(|change| **change == UiChange::Cleared).count(), 1, "the boundary clears nothing");
+    assert_eq!(bench.socket, 1, "nothing was missing");
+    // A tab that comes back before it saw the boundary reads all of it, in place of what it shows.
+    bench.close(1006);
+    bench.input(PanelInput::Reconnect);
+    bench.input(PanelInput::Opened { socket: bench.socket });
+    bench.daemon(json!({
+        "type": "welcome", "protocol": 1, "epoch": "e1", "conversation": "orchestrator::claude", "after": 9,
+        "kept": [{"after": 4, "upto": 5}], "tab": "t1", "capabilities": [], "limits": {},
+    }));
+    bench.daemon(entry(5, "say", json!({"text": "z"})));
+    bench.daemon(entry(10, "boundary", json!({"reason": "resume_session", "kept": [{"after": 4, "upto": 5}]})));
+    let shown = bench.shown();
+    assert_eq!(seqs(&shown), [5, 10]);
+    assert!(shown.contains(&UiChange::Cleared));
+}
+
+#[test]
+fn b1_a_hole_within_what_is_kept_is_read_again() {
+    let mut bench = Bench::connected();
+    bench.daemon(json!({"type": "transcript", "kept": [{"after": 0, "upto": 3}], "after": 6}));
+    bench.daemon(entry(1, "say", json!({})));
+    bench.daemon(entry(7, "say", json!({})));
+    assert!(bench.out.contains(&PanelOutput::Disconnect { socket: 1 }));
+}
+
+#[test]
+fn b1_answers_about_the_past_belong_to_the_newest_request() {
+    let mut bench = Bench::connected();
+    bench.input(PanelInput::Search { words: "a".into() });
+    bench.input(PanelInput::Search { words: "b".into() });
+    bench.shown();
+    bench.daemon(json!({"type": "history_found", "cid": "h1", "hits": []}));
+    assert_eq!(bench.shown(), []);
+    bench.daemon(json!({"type": "history_found", "cid": "h2", "hits": [], "more": true}));
+    assert_eq!(bench.shown(), [UiChange::Found { hits: Vec::new(), more: true, error: None }]);
+    bench.input(PanelInput::Export { format: crate::frame::ExportFormat::Md, session_id: None });
+    for (text, last) in [("a", false), ("b", true), ("c", true)] {
+        bench.daemon(json!({"type": "history_export", "cid": "h3", "name": "n.md", "text": text, "last": last}));
+    }
+    assert_eq!(bench.shown(), [UiChange::Exported { name: "n.md".into(), text: "ab".into() }]);
+}
+
+#[test]
 fn f2_a_missing_row_is_read_again_over_a_new_socket() {
     let mut bench = Bench::connected();
     bench.daemon(entry(1, "say", json!({})));
