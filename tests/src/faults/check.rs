@@ -325,12 +325,14 @@ fn questions(log: &Log<'_>, records: &Records, killed: bool, found: &mut Finding
             });
             // A question that is in the log outlives the daemon, and so does its answer; one that is not ends with it.
             let durable = rows.iter().any(|row| row.kind == "ask" && row.text("ask_id") == id);
-            let answer = |row: &&&LogRow| ["answer", "event"].contains(&row.kind.as_str()) && row.text("ask_id") == id;
-            let in_log = rows.iter().filter(answer).count();
-            let taken = if durable { in_log } else { results.count() + in_log };
-            let must = durable || !killed;
-            found.expect(taken <= 1, || format!("the answer to question {id} was taken {taken} times"));
-            found.expect(taken == 1 || !must || cleared, || format!("the answer to question {id} was not taken"));
+            let rows_of = |kind: &str| rows.iter().filter(|row| row.kind == kind && row.text("ask_id") == id).count();
+            let heard = results.count() + rows_of("event");
+            let taken = if durable { rows_of("answer") + rows_of("event") } else { heard };
+            found.expect(heard <= 1, || format!("the agent heard the answer to question {id} {heard} times"));
+            found.expect(rows_of("answer") <= 1, || format!("the answer to question {id} was taken twice"));
+            found.expect(taken > 0 || cleared || (killed && !durable), || {
+                format!("the answer to question {id} was not taken")
+            });
         }
     }
 }
