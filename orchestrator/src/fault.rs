@@ -50,8 +50,20 @@ const ROW_STAGES: &[&str] = &["ordered", "inserted"];
 
 /// Kinds of rows that have points of their own.
 #[cfg(feature = "fault-points")]
-const ROW_KINDS: &[&str] =
-    &["user", "turn_start", "action", "say", "turn_end", "run", "event", "notice", "cancelled", "boundary"];
+const ROW_KINDS: &[&str] = &[
+    "user",
+    "turn_start",
+    "action",
+    "say",
+    "turn_end",
+    "run",
+    "event",
+    "ask",
+    "answer",
+    "notice",
+    "cancelled",
+    "boundary",
+];
 
 /// Every `name:n` that a test should die at.
 #[cfg(feature = "fault-points")]

@@ -44,6 +44,8 @@ async fn invariant_5_a_daemon_that_dies_at_a_commit_point_loses_and_repeats_noth
         "inserted-turn_end:1",
         "inserted-run:1",
         "ordered-event:1",
+        "inserted-ask:1",
+        "ordered-answer:1",
         "file-synced:2",
         "forget-stored:1",
         "restoring:2",

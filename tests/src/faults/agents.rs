@@ -1,7 +1,7 @@
 //! The agents: `scripted-acp` processes that connect back here and do what the messages say. Every prompt that a process
 //! read is written down, and every outcome of a tool call.
 //!
-//! A message reads `«mid» what`, where `what` is `say`, `slow`, `add`, `run`, `ask` or `fail`.
+//! A message reads `«mid» what`, where `what` is `say`, `slow`, `add`, `run`, `ask`, `ask-late` or `fail`.
 
 use super::dice::Dice;
 use super::records::{Book, Called, Given};
@@ -133,8 +133,8 @@ impl Puppet {
                     self.call(&mid, "panel_add_node", arguments).await?;
                 }
                 "run" => self.call(&mid, "panel_run", json!({})).await?,
-                "ask" => {
-                    let question = format!("Which colour for {mid}, {}-{}?", self.id, self.calls);
+                "ask" | "ask-late" => {
+                    let question = format!("Which colour for {mid}, {}-{} ({what})?", self.id, self.calls);
                     self.call(&mid, "panel_ask", json!({"question": question, "options": ["red", "blue"]})).await?;
                 }
                 "fail" => return self.order(json!({"do": "fail", "message": format!("{mid} fails")})).await,

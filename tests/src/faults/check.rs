@@ -323,13 +323,16 @@ fn questions(log: &Log<'_>, records: &Records, killed: bool, found: &mut Finding
                         .is_ok_and(|result| result["ask_id"].as_str() == Some(id) && result["answered"] == true)
                 })
             });
-            let events = rows.iter().filter(|row| row.kind == "event" && row.text("ask_id") == id).count();
-            let taken = results.count() + events;
-            // A question that is in the log outlives the daemon; one that is not ends with it.
+            // A question that is in the log outlives the daemon, and so does its answer; one that is not ends with it.
             let durable = rows.iter().any(|row| row.kind == "ask" && row.text("ask_id") == id);
-            let must = durable || !killed;
-            found.expect(taken <= 1, || format!("the answer to question {id} was taken {taken} times"));
-            found.expect(taken == 1 || !must || cleared, || format!("the answer to question {id} was not taken"));
+            let rows_of = |kind: &str| rows.iter().filter(|row| row.kind == kind && row.text("ask_id") == id).count();
+            let heard = results.count() + rows_of("event");
+            let taken = if durable { rows_of("answer") + rows_of("event") } else { heard };
+            found.expect(heard <= 1, || format!("the agent heard the answer to question {id} {heard} times"));
+            found.expect(rows_of("answer") <= 1, || format!("the answer to question {id} was taken twice"));
+            found.expect(taken > 0 || cleared || (killed && !durable), || {
+                format!("the answer to question {id} was not taken")
+            });
         }
     }
 }

@@ -99,6 +99,14 @@ fn what_is_done_twice_is_found() {
         "after row 8",
     );
     finds(|log, _| log[3].body["text"] = json!("answer to «a-1» answer to «a-1»"), "in the log 2 times");
+    finds(
+        |log, records| {
+            tab(records).answered.insert("q".into());
+            log[5].body["ask_id"] = json!("q");
+            records.agents.calls[0].outcome = Some(Ok(json!({"ask_id": "q", "answered": true})));
+        },
+        "heard the answer to question q 2 times",
+    );
 }
 
 fn tab(records: &mut Records) -> &mut TabRecord {

@@ -25,7 +25,7 @@ impl Story {
 
     /// The daemon is killed at any moment, again and again, under load.
     pub fn with_kills(seed: u64, kills: usize) -> Self {
-        Self { seed, kills, point: None, weather: Weather::CALM, messages: 2 + kills * 3 }
+        Self { seed, kills, point: None, weather: Weather::CALM, messages: 4 + kills * 4 }
     }
 
     /// Lines are rough; in every fourth story the daemon is killed, too.

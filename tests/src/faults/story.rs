@@ -5,11 +5,12 @@ use super::check::{self, Findings};
 use super::dice::Dice;
 use super::line::Weather;
 use super::records::Book;
-use super::tab::Tab;
+use super::tab::{ASK_MS, Tab};
 use super::victim::{Victim, read_log};
 use crate::harness::{Home, programs};
 use routing_core::id::MessageId;
 use routing_core::panel::PanelInput;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -22,8 +23,6 @@ const SETTLED: Duration = Duration::from_secs(45);
 const RAIN_ENDS_MS: u64 = 500;
 /// How long an agent may outlive its daemon: its group is asked to end, and killed a second later.
 const AGENTS_GONE: Duration = Duration::from_secs(15);
-/// How long a question holds its call, in milliseconds.
-const ASK_MS: u64 = 200;
 
 /// What goes wrong, and how much there is to do.
 #[derive(Clone, Debug)]
@@ -163,41 +162,33 @@ impl Stage {
 
     /// Messages come from every tab while the daemon is killed at any moment.
     async fn load(&mut self, story: &Story) -> Result<(), String> {
-        let people: Vec<_> = self
-            .tabs
-            .iter()
-            .map(|tab| person(tab, story.messages, self.dice.fork(&format!("person {}", tab.name))))
-            .collect();
-        let mut kills = self.dice.fork("kills");
-        let (tabs, mut working) = (self.tabs.iter().map(|tab| tab.name.clone()).collect::<Vec<_>>(), people);
-        let mut plans: Vec<_> = working.drain(..).map(Vec::into_iter).collect();
-        let begun = Instant::now();
-        let mut next: Vec<Option<(Duration, PanelInput)>> = plans.iter_mut().map(Iterator::next).collect();
-        let mut to_kill = story.kills;
-        let mut kill_at = begun + kills.time(30, 900);
-        loop {
-            let soonest = next
-                .iter()
-                .enumerate()
-                .filter_map(|(at, plan)| plan.as_ref().map(|(time, _)| (begun + *time, at)))
-                .min();
-            match soonest {
-                Some((when, at)) if to_kill == 0 || when <= kill_at => {
-                    tokio::time::sleep_until(when).await;
-                    if let Some((_, input)) = next[at].take() {
-                        self.order(&tabs[at], input);
-                    }
-                    next[at] = plans[at].next();
-                }
-                _ if to_kill > 0 => {
-                    tokio::time::sleep_until(kill_at).await;
-                    self.kill().await?;
-                    to_kill -= 1;
-                    kill_at = Instant::now() + kills.time(30, 900);
-                }
-                _ => return Ok(()),
-            }
+        let mut plan: Vec<(Duration, String, PanelInput)> = Vec::new();
+        for tab in &self.tabs {
+            let dice = self.dice.fork(&format!("person {}", tab.name));
+            let own = person(tab, story.messages, dice).into_iter();
+            plan.extend(own.map(|(time, input)| (time, tab.name.clone(), input)));
         }
+        plan.sort_by_key(|(time, ..)| *time);
+        let mut kills = self.dice.fork("kills");
+        let begun = Instant::now();
+        let mut kill_at = begun + kills.time(30, 900);
+        let mut left = story.kills;
+        for (time, tab, input) in plan {
+            while left > 0 && kill_at < begun + time {
+                tokio::time::sleep_until(kill_at).await;
+                self.kill(kills.happens(500)).await?;
+                left -= 1;
+                kill_at = Instant::now() + kills.time(30, 900);
+            }
+            tokio::time::sleep_until(begun + time).await;
+            self.order(&tab, input);
+        }
+        for _ in 0..left {
+            tokio::time::sleep_until(kill_at).await;
+            self.kill(kills.happens(500)).await?;
+            kill_at = Instant::now() + kills.time(30, 400);
+        }
+        Ok(())
     }
 
     /// Does a bit of everything in a fixed order, while the daemon is to die at a point; then stops it in order.
@@ -207,7 +198,8 @@ impl Stage {
             sleep(Duration::from_millis(150)).await;
             self.send("b", "b-0", "say");
             sleep(Duration::from_millis(60)).await;
-            self.kill_only().await?;
+            let agents = self.kill_only().await?;
+            self.gone(&agents).await?;
             self.start(Some(point)).await?;
         }
         let tour: &[(&str, &str, &str)] = &[
@@ -216,18 +208,19 @@ impl Stage {
             ("c", "c-1", "run"),
             ("b", "b-1", "run"),
             ("a", "a-3", "ask"),
+            ("a", "a-4", "ask-late"),
             ("b", "b-2", "fail"),
         ];
         for (tab, mid, what) in tour {
             self.send(tab, mid, what);
             self.done(tab, mid).await?;
         }
-        self.send("a", "a-4", "slow");
+        self.send("a", "a-5", "slow");
         sleep(Duration::from_millis(60)).await;
         self.send("b", "b-3", "say");
         sleep(Duration::from_millis(40)).await;
         self.order("b", PanelInput::Cancel { mid: MessageId::new("b-3") });
-        self.done("a", "a-4").await?;
+        self.done("a", "a-5").await?;
         self.order("a", PanelInput::NewChat);
         self.pause(250).await?;
         self.send("b", "b-4", "say");
@@ -292,21 +285,32 @@ impl Stage {
         Ok(())
     }
 
-    async fn kill(&mut self) -> Result<(), String> {
-        self.kill_only().await?;
+    /// Kills the daemon, looks at what it left, and starts it again: at once, or when its agents are gone.
+    async fn kill(&mut self, at_once: bool) -> Result<(), String> {
+        let agents = self.kill_only().await?;
+        if at_once {
+            self.start(None).await?;
+            return self.gone(&agents).await;
+        }
+        self.gone(&agents).await?;
         self.start(None).await
     }
 
-    /// Kills the daemon, looks at what it left, and waits for its agents to be gone.
-    async fn kill_only(&mut self) -> Result<(), String> {
+    /// Kills the daemon and looks at what it left. Returns the agents that it had.
+    async fn kill_only(&mut self) -> Result<BTreeSet<usize>, String> {
         let running = self.book.open().agents.running.clone();
         if let Some(daemon) = &mut self.daemon {
             daemon.kill().await;
         }
         self.after_death()?;
+        Ok(running)
+    }
+
+    /// Waits until agents of a daemon that was killed are gone.
+    async fn gone(&self, agents: &BTreeSet<usize>) -> Result<(), String> {
         let deadline = Instant::now() + AGENTS_GONE;
         loop {
-            let left = self.book.open().agents.running.intersection(&running).count();
+            let left = self.book.open().agents.running.intersection(agents).count();
             if left == 0 {
                 return Ok(());
             }
@@ -423,7 +427,7 @@ fn person(tab: &Tab, messages: usize, mut dice: Dice) -> Vec<(Duration, PanelInp
     let mut at = Duration::ZERO;
     for number in 1..=messages {
         at += dice.time(5, 220);
-        let what = dice.one_of(&["say", "say", "slow", "slow", "add", "run", "run", "ask", "fail"]);
+        let what = dice.one_of(&["say", "say", "slow", "slow", "add", "run", "run", "ask", "ask-late", "fail"]);
         let mid = format!("{}-{number}", tab.name);
         plan.push((at, message(&mid, what, dice.happens(60))));
         at += dice.time(0, 60);
