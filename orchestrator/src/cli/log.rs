@@ -132,7 +132,7 @@ impl ReadError {
 /// Carries out `log …`; returns what to print.
 ///
 /// # Errors
-/// See [`ReadError`].
+/// What cannot be read, and why.
 pub fn log(command: &LogCommand, config: &Config, home: &Home, as_json: bool) -> Result<String, ReadError> {
     let port = config.server.port;
     if !home.conversations(port).exists() {
