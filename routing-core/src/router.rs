@@ -178,8 +178,8 @@ impl Router {
             Input::AppendFailed { append, code, message } => self.append_failed(append, &code, &message, now),
             Input::LogTrouble { trouble } => self.log_trouble(trouble),
             Input::AgentReady { backend, turn } => self.agent_ready(&backend, turn, now),
-            Input::AgentFailed { backend, turn, code, message } => {
-                self.agent_failed(&backend, turn, &code, &message, now);
+            Input::AgentFailed { backend, turn, may_pass, code, message } => {
+                self.agent_failed(&backend, turn, may_pass, (&code, &message), now);
             }
             Input::Agent { backend, event } => self.agent_event(&backend, event, now),
             Input::Merged { backend, mids } => self.merged(&backend, &mids, now),

@@ -213,7 +213,7 @@ impl Run {
             17 => self.ready(),
             18 => {
                 if let Some((backend, turn)) = self.seen.wakes.pop() {
-                    self.tell(Input::AgentFailed { backend, turn, code: "x".into(), message: "x".into() });
+                    self.tell(Input::AgentFailed { backend, turn, may_pass: c % 2 == 0, code: "x".into(), message: "x".into() });
                 }
             }
             19 | 20 => self.end(&backend, b),

@@ -135,6 +135,14 @@ pub enum StartError {
 }
 
 impl StartError {
+    /// Whether another attempt may go better without anybody doing something.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Exited { .. } | Self::Timeout { .. } => true,
+            Self::NotFound { .. } | Self::UnknownSession(_) | Self::NotSignedIn { .. } | Self::Protocol { .. } => false,
+        }
+    }
+
     /// The stable code of this error.
     pub fn code(&self) -> &'static str {
         match self {

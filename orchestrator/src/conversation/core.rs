@@ -289,9 +289,9 @@ impl Core {
     fn on_report(&mut self, backend: Backend, report: Report) {
         match report {
             Report::Ready(turn) => self.feed(Input::AgentReady { backend, turn }),
-            Report::Failed(turn, code, message) => {
+            Report::Failed { turn, may_pass, code, message } => {
                 tracing::warn!(%backend, code, message, "the agent did not start");
-                self.feed(Input::AgentFailed { backend, turn, code, message });
+                self.feed(Input::AgentFailed { backend, turn, may_pass, code, message });
             }
             Report::Event(event) => {
                 if matches!(event, routing_core::agent::AgentEvent::TurnEnd { .. }) {
@@ -420,7 +420,8 @@ impl Core {
             let _ = self.reporter.send((backend.clone(), Report::Forgotten(false)));
         } else if let Order::Wake(turn) = order {
             let message = format!("The agent {backend} is not configured any more. Choose another one.");
-            let _ = self.reporter.send((backend.clone(), Report::Failed(turn, "not_found".to_owned(), message)));
+            let failed = Report::Failed { turn, may_pass: false, code: "not_found".to_owned(), message };
+            let _ = self.reporter.send((backend.clone(), failed));
         }
     }
 }

@@ -57,7 +57,16 @@ pub(super) enum Report {
     /// The agent is up.
     Ready(TurnId),
     /// It could not be started.
-    Failed(TurnId, String, String),
+    Failed {
+        /// For which turn.
+        turn: TurnId,
+        /// Another attempt may go better.
+        may_pass: bool,
+        /// Stable.
+        code: String,
+        /// What happened and what to do.
+        message: String,
+    },
     /// It did something.
     Event(AgentEvent),
     /// A [`Order::Forget`] is carried out; whether it is on disk.
@@ -288,8 +297,9 @@ impl Keeper {
                 self.report(Report::Ready(turn));
             }
             Some(Err(error)) => {
-                let code = error.code().to_owned();
-                self.report(Report::Failed(turn, code, format!("The agent did not start: {error}.")));
+                let (may_pass, code) = (error.may_pass(), error.code().to_owned());
+                let message = format!("The agent did not start: {error}.");
+                self.report(Report::Failed { turn, may_pass, code, message });
             }
             // Told to stop meanwhile: nobody waits for the turn any more.
             None => {}

@@ -150,6 +150,8 @@ impl Router {
         let mut settles: Vec<Seq> = turn.into_iter().flat_map(|turn| turn.batch).map(|item| item.seq).collect();
         settles.extend(one.queue.drain(..).map(|item| item.seq));
         one.forget_target();
+        one.retry_at = None;
+        one.failed_starts = 0;
         let left = one.session.take();
         one.status = None;
         for commit in self.commits.values_mut().filter(|commit| commit.backend == backend) {

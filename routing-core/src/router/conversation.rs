@@ -42,8 +42,10 @@ pub(super) struct Conversation {
     pub(super) start: Seq,
     /// Earlier rows that it keeps in the transcript.
     pub(super) kept: Vec<Span>,
-    /// When to try again, after a turn's start could not be written down.
+    /// When to try again, after a turn's start could not be written down or its agent could not be started.
     pub(super) retry_at: Option<u64>,
+    /// Starts of the agent that failed, since one went well.
+    pub(super) failed_starts: usize,
     /// Rows that are done with although that could not be written down: the next end of a turn says so.
     pub(super) owed: Vec<Seq>,
     /// The last tab left; the agent is retired once it is idle (rule B3).
@@ -107,6 +109,7 @@ impl Conversation {
             start: Seq::default(),
             kept: Vec::new(),
             retry_at: None,
+            failed_starts: 0,
             owed: Vec::new(),
             retire_when_idle: false,
         }

@@ -66,6 +66,8 @@ pub enum Input {
         backend: Backend,
         /// From [`super::Output::Wake`].
         turn: TurnId,
+        /// Another attempt may go better: it ended or hung, rather than being absent or not signed in.
+        may_pass: bool,
         /// Stable.
         code: String,
         /// What happened and what to do.

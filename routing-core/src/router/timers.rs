@@ -71,7 +71,6 @@ impl Router {
             .map(|(backend, _)| backend.clone())
             .collect();
         for backend in again {
-            self.conversation(&backend).retry_at = None;
             self.pump(&backend);
         }
         self.questions_without_answer(now);

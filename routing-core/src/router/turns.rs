@@ -10,9 +10,18 @@ use crate::refusal::NoTarget;
 use crate::turn::{Aim, Item, Origin, Source, aim, put_back, take_batch};
 use serde_json::json;
 
+/// Pauses between attempts to start an agent, in milliseconds. After the last one what waits is reported.
+const PAUSES: [u64; 3] = [500, 2_000, 8_000];
+
 impl Router {
-    /// Starts the next turn if none is on its way and something waits.
+    /// Starts the next turn if none is on its way and something waits. A turn whose agent did not start is tried again.
     pub(super) fn pump(&mut self, backend: &Backend) {
+        let one = self.conversation(backend);
+        let again = one.retry_at.take().is_some();
+        if let Some(turn) = one.turn.as_ref().filter(|turn| again && turn.phase == Phase::Waking) {
+            let turn = turn.id;
+            return self.push(Output::Wake { backend: backend.clone(), turn });
+        }
         if self.boundaries.contains_key(backend) {
             return;
         }
@@ -20,7 +29,6 @@ impl Router {
         if one.turn.is_some() || !one.has_work() {
             return;
         }
-        one.retry_at = None;
         one.last_turn = one.last_turn.next();
         let id = one.last_turn;
         one.turn =
@@ -33,6 +41,7 @@ impl Router {
         let one = self.conversation(backend);
         let has_work = one.has_work();
         let Some(waking) = one.turn.as_mut().filter(|one| one.id == turn && one.phase == Phase::Waking) else { return };
+        one.failed_starts = 0;
         let batch = if has_work { take_batch(&mut one.queue) } else { Vec::new() };
         if batch.is_empty() {
             // Everything that waited was taken back.
@@ -85,10 +94,35 @@ impl Router {
         self.push(Output::Prompt { backend: backend.clone(), turn, text: prompt(note, &batch) });
     }
 
-    /// The agent could not be started: what the turn would have taken is reported, and the next message is tried anew.
-    pub(super) fn agent_failed(&mut self, backend: &Backend, turn: TurnId, code: &str, message: &str, now: u64) {
+    /// The agent could not be started. What may pass is tried again after a pause, or with the next message, and nothing
+    /// leaves the queue (rule T8). Else what the turn would have taken is reported, and the next message is tried anew.
+    pub(super) fn agent_failed(
+        &mut self,
+        backend: &Backend,
+        turn: TurnId,
+        may_pass: bool,
+        (code, message): (&str, &str),
+        now: u64,
+    ) {
         let one = self.conversation(backend);
+        let has_work = one.has_work();
         let Some(waking) = one.turn.as_mut().filter(|one| one.id == turn && one.phase == Phase::Waking) else { return };
+        if !has_work {
+            // Everything that waited was taken back.
+            one.turn = None;
+            return;
+        }
+        let pause = PAUSES.get(one.failed_starts).copied().filter(|_| may_pass);
+        one.failed_starts = one.failed_starts.saturating_add(1);
+        if let Some(pause) = pause {
+            one.retry_at = Some(now + pause);
+            if one.failed_starts == 1 {
+                let text = format!("⚠️ {message} It is tried again; what you said waits.");
+                let row = self.row(backend, "notice", json!({"text": text, "turn": turn, "code": code}), now);
+                self.commit(backend, vec![row], Then::Show);
+            }
+            return;
+        }
         waking.batch = take_batch(&mut one.queue);
         let outcome = TurnOutcome::Failed { code: code.to_owned(), message: message.to_owned() };
         self.end_turn(backend, &outcome, None, now);

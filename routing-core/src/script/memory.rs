@@ -254,7 +254,7 @@ impl World for InMemory {
             Order::StartFails => {
                 let turn = state.waits.take().ok_or("no start waits")?;
                 let (code, message) = ("start_failed".to_owned(), "The agent could not be started.".to_owned());
-                self.tell(Input::AgentFailed { backend, turn, code, message });
+                self.tell(Input::AgentFailed { backend, turn, may_pass: false, code, message });
             }
             _ if !state.runs => return Err(format!("the agent {agent} does not run")),
             Order::Call { call, tool, arguments } => {

@@ -216,7 +216,7 @@ impl World {
     pub(super) fn fails(&mut self, backend: usize) {
         let Some(turn) = self.woken(backend, Doing::Off) else { return };
         let (code, message) = ("not_found".to_owned(), "no such program".to_owned());
-        self.input(Input::AgentFailed { backend: name(backend), turn, code, message });
+        self.input(Input::AgentFailed { backend: name(backend), turn, may_pass: true, code, message });
     }
 
     /// The agent takes everything that waits into its running turn.

@@ -275,7 +275,13 @@ fn inputs_that_do_not_fit_the_moment_change_nothing() {
         Input::AppendFailed { append: 999, code: "x".into(), message: "x".into() },
         Input::AgentReady { backend: "claude".into(), turn: TurnId(99) },
         Input::AgentReady { backend: "nobody".into(), turn: TurnId(1) },
-        Input::AgentFailed { backend: "claude".into(), turn: TurnId(99), code: "x".into(), message: "x".into() },
+        Input::AgentFailed {
+            backend: "claude".into(),
+            turn: TurnId(99),
+            may_pass: true,
+            code: "x".into(),
+            message: "x".into(),
+        },
         Input::Agent {
             backend: "claude".into(),
             event: AgentEvent::TurnEnd { outcome: TurnOutcome::Completed, anchor: None },

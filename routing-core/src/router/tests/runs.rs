@@ -158,7 +158,7 @@ fn f3_an_agent_that_cannot_start_costs_no_completion() {
     for _ in 0..3 {
         let turn = bench.waking.remove(&Backend::from("claude")).unwrap();
         let (code, message) = ("not_found".to_owned(), "no such program".to_owned());
-        bench.tell(Input::AgentFailed { backend: "claude".into(), turn, code, message });
+        bench.tell(Input::AgentFailed { backend: "claude".into(), turn, may_pass: false, code, message });
         assert!(!bench.waking.contains_key(&Backend::from("claude")), "it is not tried over and over");
         bench.say(1, &format!("m{}", bench.outputs.len()));
     }

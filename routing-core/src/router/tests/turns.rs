@@ -303,12 +303,112 @@ fn t8_a_start_that_fails_is_reported_and_the_next_message_is_tried() {
     bench.say(1, "m2");
     let turn = bench.waking.remove(&Backend::from("claude")).unwrap();
     let (code, message) = ("not_found".to_owned(), "The agent is not installed.".to_owned());
-    bench.tell(Input::AgentFailed { backend: "claude".into(), turn, code, message });
+    bench.tell(Input::AgentFailed { backend: "claude".into(), turn, may_pass: false, code, message });
     let notices = bench.of_type(1, "entry").into_iter().filter(|entry| entry["kind"] == "notice");
     assert_eq!(notices.filter(|notice| notice["code"] == "not_found").count(), 1);
     assert_eq!(bench.of_type(1, "turn").last().unwrap()["state"], "done");
     bench.ready("claude");
     assert!(bench.prompts()[0].contains("text of m2"));
+}
+
+/// The agent ended while it was starting.
+fn start_fails(bench: &mut Bench) {
+    let turn = bench.waking.remove(&Backend::from("claude")).expect("a turn waits for its agent");
+    let (code, message) = ("exited".to_owned(), "The agent did not start.".to_owned());
+    bench.tell(Input::AgentFailed { backend: "claude".into(), turn, may_pass: true, code, message });
+}
+
+fn is_waking(bench: &Bench) -> bool {
+    bench.waking.contains_key(&Backend::from("claude"))
+}
+
+#[test]
+fn t8_a_start_that_may_go_better_is_tried_again_and_nothing_leaves_the_queue() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.say(1, "m1");
+    start_fails(&mut bench);
+    assert!(!is_waking(&bench), "not at once");
+    bench.wait(499);
+    assert!(!is_waking(&bench));
+    bench.wait(1);
+    start_fails(&mut bench);
+    bench.wait(2_000);
+    bench.ready("claude");
+    assert!(bench.prompts()[0].contains("text of m1"));
+    let notices = bench.of_type(1, "entry").into_iter().filter(|entry| entry["kind"] == "notice").count();
+    assert_eq!(notices, 1, "the person is told once");
+    assert_eq!(bench.router.poll_timeout(), None);
+    bench.end("claude");
+    assert!(bench.unsettled("claude").is_empty());
+}
+
+#[test]
+fn t8_after_the_last_attempt_what_waits_is_reported_and_each_new_message_is_tried_once() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.say(1, "m1");
+    for pause in [500, 2_000, 8_000] {
+        start_fails(&mut bench);
+        bench.wait(pause);
+    }
+    start_fails(&mut bench);
+    let failed = |mid: &str, bench: &Bench| {
+        let end = |entry: &Value| {
+            entry["kind"] == "turn_end" && entry["outcome"] == "failed" && entry["mids"] == json!([mid])
+        };
+        bench.of_type(1, "entry").iter().filter(|entry| end(entry)).count()
+    };
+    assert_eq!((failed("m1", &bench), is_waking(&bench)), (1, false));
+    bench.say(1, "m2");
+    start_fails(&mut bench);
+    assert_eq!(failed("m2", &bench), 1);
+    bench.begin(1, "m3");
+    assert!(bench.prompts()[0].contains("text of m3"));
+    bench.end("claude");
+    bench.say(1, "m4");
+    start_fails(&mut bench);
+    assert_eq!(failed("m4", &bench), 0, "after a start that went well there are attempts again");
+}
+
+#[test]
+fn t8_the_next_message_does_not_wait_for_the_pause_and_keeps_the_order() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.say(1, "m1");
+    start_fails(&mut bench);
+    bench.say(1, "m2");
+    bench.ready("claude");
+    assert!(bench.prompts()[0].contains("text of m1"));
+    bench.end("claude");
+    bench.ready("claude");
+    assert!(bench.prompts()[1].contains("text of m2"));
+}
+
+#[test]
+fn t8_stop_and_taking_back_end_the_attempts() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.say(1, "m1");
+    start_fails(&mut bench);
+    bench.frame(1, &json!({"type": "interrupt"}));
+    bench.wait(60_000);
+    assert!(!is_waking(&bench), "stopped");
+    bench.say(1, "m2");
+    start_fails(&mut bench);
+    bench.frame(1, &json!({"type": "cancel_message", "mid": "m2"}));
+    bench.wait(60_000);
+    if is_waking(&bench) {
+        start_fails(&mut bench);
+    }
+    assert_eq!(bench.router.poll_timeout(), None, "nothing is waited for");
+    bench.say(1, "m3");
+    start_fails(&mut bench);
+    bench.frame(1, &json!({"type": "new_session"}));
+    bench.tell(Input::Forgotten { backend: "claude".into(), durable: true });
+    bench.wait(60_000);
+    assert!(!is_waking(&bench) && bench.prompts().is_empty());
+    assert!(bench.unsettled("claude").is_empty());
 }
 
 #[test]
