@@ -115,6 +115,7 @@ pub async fn serve(
                 reconnect: ms(limits.reconnect),
                 command: ms(limits.command),
                 ask: ms(limits.ask),
+                blind_grace: ms(limits.blind_grace),
                 backlog: limits.backlog,
             },
             backends: found,

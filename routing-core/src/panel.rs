@@ -78,6 +78,8 @@ pub struct Panel {
     config: PanelConfig,
     connection: Connection,
     front: Option<WorkflowIdentity>,
+    /// What the person chose for blind mode in this page; `None`: nothing.
+    blind: Option<bool>,
     conversation: Option<ConversationKey>,
     tab: Option<TabKey>,
     target: Target,
@@ -102,6 +104,7 @@ impl Panel {
             config,
             connection: Connection::default(),
             front: None,
+            blind: None,
             conversation: None,
             tab: None,
             target: Target::Current,
@@ -154,6 +157,7 @@ impl Panel {
             PanelInput::SetBackend { backend } => self.set_backend(&Backend::new(backend.trim())),
             PanelInput::SetTarget { target } => self.set_target(target),
             PanelInput::SetModel { model } => self.set_model(model),
+            PanelInput::SetBlind { on } => self.set_blind(on),
             PanelInput::Answer { ask_id, result } => self.answer(&ask_id, result),
         }
         self.due(now);
@@ -252,6 +256,15 @@ impl Panel {
 
     fn set_model(&mut self, model: String) {
         self.request(PanelFrame::SetOptions(crate::frame::SetOptions { model: Some(model), ..Default::default() }));
+    }
+
+    /// Kept without a connection: the next hello tells it.
+    fn set_blind(&mut self, on: bool) {
+        self.blind = Some(on);
+        if self.connection.is_up() {
+            let frame = crate::frame::SetContentMode { blind: on, extra: Default::default() };
+            self.transmit(&FromPanel::Typed(PanelFrame::SetContentMode(frame)));
+        }
     }
 
     fn interrupt(&mut self, requeue: bool) {

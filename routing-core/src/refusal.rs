@@ -115,6 +115,8 @@ pub enum Refusal {
     TargetUndetermined,
     /// A newer request took this one's place (rule G1).
     Superseded,
+    /// The person has blind mode on: it was done, and its pictures are withheld (rule F6).
+    Blind,
     /// The command was sent and no answer came: it may have been applied (rule G11).
     UnknownOutcome {
         /// Give this as `retry_of` to ask again without a second effect.
@@ -205,6 +207,7 @@ impl Refusal {
             Self::TargetNameAmbiguous { .. } => "target_name_ambiguous",
             Self::TargetUndetermined => "target_undetermined",
             Self::Superseded => "superseded",
+            Self::Blind => "blind",
             Self::UnknownOutcome { .. } => "unknown_outcome",
             Self::NoReply { .. } => "no_reply",
             Self::BadReply { .. } => "bad_reply",
@@ -238,6 +241,7 @@ impl Refusal {
             Self::UnknownOutcome { .. } => Some(Remedy::new("panel_graph_outline", json!({}))),
             Self::TargetUndetermined
             | Self::Superseded
+            | Self::Blind
             | Self::NoReply { .. }
             | Self::BadReply { .. }
             | Self::Failed { .. }
@@ -304,6 +308,11 @@ impl Refusal {
             }
             Self::TargetUndetermined => {
                 "Which workflow is in front could not be determined yet. Nothing was changed; try again shortly.".to_owned()
+            }
+            Self::Blind => {
+                "Blind mode is on: pictures are withheld. Read the graph as text with panel_graph_outline, or ask the person to \
+                 switch blind mode off."
+                    .to_owned()
             }
             Self::Superseded => "A newer request took this one's place.".to_owned(),
             Self::UnknownOutcome { token } => format!(

@@ -2,6 +2,7 @@
 //! whom. Inputs carry the time; outputs are polled until there are none; [`Router::poll_timeout`] says when to come back
 //! and why. It knows no socket, no process, no disk and no clock.
 
+mod blind;
 mod boundaries;
 mod calls;
 mod commits;
@@ -44,13 +45,15 @@ pub struct Limits {
     pub command: u64,
     /// How long a question holds its call.
     pub ask: u64,
+    /// How long a tab that had blind mode on counts after it went (rule F6).
+    pub blind_grace: u64,
     /// Messages that may wait in one conversation.
     pub backlog: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { hello: 2_000, reconnect: 20_000, command: 20_000, ask: 240_000, backlog: 1_000 }
+        Self { hello: 2_000, reconnect: 20_000, command: 20_000, ask: 240_000, blind_grace: 60_000, backlog: 1_000 }
     }
 }
 

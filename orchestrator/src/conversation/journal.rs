@@ -82,6 +82,7 @@ impl Journal {
         let open = number(&started) > number(&ended);
         let taken = started.iter().filter(|_| open).flat_map(|row| seqs(row.body.get("takes"))).collect();
         let boundary = self.log.last_of_kind(conversation, "boundary")?;
+        let blind = self.log.last_of_kind(conversation, "blind")?;
         let pending = self.log.pending(conversation)?;
         let turns = self.turns_of(conversation, &pending)?;
         let pending = pending.into_iter().map(|row| Pending {
@@ -95,6 +96,7 @@ impl Journal {
             start: boundary.as_ref().map_or(Seq(0), |row| row.seq),
             kept: boundary.as_ref().map(|row| kept_by(&row.body)).unwrap_or_default(),
             last_turn: TurnId(number(&started).max(number(&ended)).unwrap_or_default()),
+            blind: blind.is_some_and(|row| row.body.get("blind") == Some(&Value::Bool(true))),
             pending: pending.collect(),
             taken,
             again: ended.iter().flat_map(|row| seqs(row.body.get("again"))).collect(),

@@ -28,6 +28,8 @@ const ENGLISH = {
   resumed: 'Went on with this session',
   agent: 'Agent',
   model: 'Model',
+  blind: 'Blind',
+  blindMeans: 'No pictures reach the agent, in any tab of this conversation',
   actsOn: 'Acts on',
   nothingInFront: 'no workflow',
   followFront: 'the workflow in front',

@@ -43,6 +43,7 @@ export class View {
   reason: string | undefined
   backend = ''
   backends: BackendInfo[] = []
+  blind = false
   models: Model[] = []
   model: string | undefined
   actsOn: ActsOn = { label: undefined, pinned: false, inFront: true, pin: undefined }
@@ -167,6 +168,9 @@ export class View {
         return this.changed('head')
       case 'model':
         this.model = change.current
+        return this.changed('head')
+      case 'blind':
+        this.blind = change.on
         return this.changed('head')
       case 'backends':
         this.backends = change.backends

@@ -166,6 +166,11 @@ pub enum PanelInput {
         /// A value from [`UiChange::Models`].
         model: String,
     },
+    /// Blind mode of this tab (rule F6).
+    SetBlind {
+        /// On or off.
+        on: bool,
+    },
     /// The person answered a question.
     Answer {
         /// Which.
@@ -298,6 +303,11 @@ pub enum UiChange {
         /// Why nothing was looked for; then `hits` says nothing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
+    },
+    /// Whether the conversation is blind: no pictures reach its agent.
+    Blind {
+        /// It is.
+        on: bool,
     },
     /// A document is complete.
     Exported {

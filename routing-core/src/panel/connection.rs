@@ -139,6 +139,7 @@ impl Panel {
             panel_version: Some(self.config.version.clone()),
             backend: self.config.backend.clone(),
             comfyui_url: self.config.comfyui_url.clone(),
+            blind: self.blind,
             ..Hello::default()
         };
         self.transmit(&FromPanel::Typed(PanelFrame::Hello(Box::new(hello))));

@@ -92,6 +92,10 @@ impl Panel {
                     self.show(UiChange::Model { current: model.to_owned() });
                 }
             }
+            ("set_content_mode", _) if ack.ok => {
+                let on = ack.extra.get("blind").and_then(Value::as_bool).unwrap_or(false);
+                self.show(UiChange::Blind { on });
+            }
             ("new_session", _) if ack.ok => {
                 let durable = ack.extra.get("durable_cleared").and_then(Value::as_bool);
                 if durable == Some(false) {

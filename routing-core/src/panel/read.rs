@@ -159,6 +159,12 @@ impl TryFrom<Map<String, Value>> for PanelInput {
             "set_backend" => Self::SetBackend { backend: fields.text("backend")? },
             "set_target" => Self::SetTarget { target: target(fields.object("target")?)? },
             "set_model" => Self::SetModel { model: fields.text("model")? },
+            "set_blind" => Self::SetBlind {
+                on: match fields.any("on") {
+                    Some(Value::Bool(on)) => on,
+                    Some(_) | None => return bad("on", "true or false"),
+                },
+            },
             "answer" => Self::Answer {
                 ask_id: fields.text("ask_id").map(AskId)?,
                 result: fields.any("result").unwrap_or_default(),
@@ -242,6 +248,7 @@ mod tests {
             PanelInput::SetTarget { target: Target::Current },
             PanelInput::SetTarget { target: pinned },
             PanelInput::SetModel { model: "m".into() },
+            PanelInput::SetBlind { on: true },
             PanelInput::Answer { ask_id: "q".into(), result: json!(["a"]) },
         ];
         for input in inputs {

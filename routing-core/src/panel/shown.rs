@@ -82,7 +82,7 @@ impl RowKind {
         match kind {
             "user" => Self::User,
             "say" => Self::Say,
-            "notice" => Self::Notice,
+            "notice" | "blind" => Self::Notice,
             "action" => Self::Action,
             "event" => Self::Event,
             "ask" => Self::Ask,

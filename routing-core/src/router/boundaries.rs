@@ -281,7 +281,10 @@ impl Router {
     /// Takes up a stored conversation. Messages that no turn took go on waiting; those of a turn that was cut off are
     /// reported, since what the agent did is not known.
     pub(super) fn restore(&mut self, backend: &Backend, restored: Restored, now: u64) {
+        let blind_until = restored.blind.then(|| now + self.config.limits.blind_grace);
         let one = self.conversation(backend);
+        one.blind_until = blind_until;
+        one.told_blind = restored.blind;
         one.newest = restored.newest;
         one.start = restored.start;
         one.kept = restored.kept;
@@ -351,6 +354,8 @@ impl Router {
             headless: false,
             fences: true,
             joined: 0,
+            blind: false,
+            blind_until: None,
             shown: Seq::default(),
         };
         self.tabs.insert(origin.tab.clone(), tab);

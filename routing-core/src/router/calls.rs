@@ -261,7 +261,10 @@ impl Router {
     }
 
     pub(super) fn answer(&mut self, call: CallId, outcome: Result<Value, Refusal>) {
-        self.calls.remove(&call);
+        let outcome = match self.calls.remove(&call) {
+            Some(record) => self.withheld(&record.backend, outcome),
+            None => outcome,
+        };
         self.push(Output::Answer { call, outcome });
     }
 

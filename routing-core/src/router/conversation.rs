@@ -48,6 +48,10 @@ pub(super) struct Conversation {
     pub(super) failed_starts: usize,
     /// Rows that are done with although that could not be written down: the next end of a turn says so.
     pub(super) owed: Vec<Seq>,
+    /// It was blind before the restart, and counts as blind until then (rule F6).
+    pub(super) blind_until: Option<u64>,
+    /// What panels were told of it.
+    pub(super) told_blind: bool,
     /// The last tab left; the agent is retired once it is idle (rule B3).
     pub(super) retire_when_idle: bool,
 }
@@ -111,6 +115,8 @@ impl Conversation {
             retry_at: None,
             failed_starts: 0,
             owed: Vec::new(),
+            blind_until: None,
+            told_blind: false,
             retire_when_idle: false,
         }
     }

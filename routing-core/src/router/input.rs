@@ -186,6 +186,8 @@ pub struct Restored {
     pub kept: Vec<Span>,
     /// The last turn that was started.
     pub last_turn: TurnId,
+    /// Blind mode was on (rule F6).
+    pub blind: bool,
     /// Inbound rows that no turn has settled, in order.
     pub pending: Vec<Pending>,
     /// Rows that a started turn had taken when the daemon stopped: their outcome is unknown.

@@ -43,6 +43,7 @@ impl Router {
             tab.socket = None;
             tab.shown = shown;
         }
+        self.blind_tab_left(&key, now);
         self.commands_lost(&key, socket, now);
         self.forget_old_tabs();
     }
@@ -104,9 +105,7 @@ impl Router {
             PanelFrame::SetBackend(frame) => self.set_backend(socket, &tab, &frame.backend, now),
             PanelFrame::SetOptions(frame) => self.set_options(socket, &tab, frame),
             PanelFrame::SetWorkflowTarget(frame) => self.pick_target(socket, &tab, frame, now),
-            PanelFrame::SetContentMode(_) => {
-                self.nack(socket, "unsupported", "Blind mode is not available in this version.");
-            }
+            PanelFrame::SetContentMode(frame) => self.set_content_mode(socket, &tab, frame.blind, now),
             PanelFrame::SetConfig(_) => self.to(socket, Ack::new(true, "config")),
             PanelFrame::AgentEvent(event) => self.panel_event(socket, &tab, event, now),
         }
@@ -163,6 +162,7 @@ impl Router {
         };
         let moved = self.apply_hello(&tab, &hello, &route, modern, now);
         self.greet(socket, &tab, &hello, first || moved, now);
+        self.greet_blind(socket, &tab, hello.blind, now);
         self.tab_is_back(&tab, first, now);
     }
 
@@ -236,6 +236,8 @@ impl Router {
                     headless,
                     fences: modern,
                     joined: 0,
+                    blind: false,
+                    blind_until: None,
                     shown: Seq::default(),
                 };
                 self.tabs.insert(key.clone(), fresh);
@@ -248,6 +250,7 @@ impl Router {
         tab.socket = Some(socket);
         tab.joined = joined;
         tab.headless = headless;
+        tab.blind_until = None;
         let one = self.sockets.get_mut(&socket)?;
         one.tab = Some(key.clone());
         one.hello_by = None;
@@ -431,6 +434,8 @@ impl Router {
         tab.shown = Seq::default();
         self.conversation(wanted).retire_when_idle = false;
         self.close_asks_of(key, &before, now);
+        self.tell_blind(&before, now);
+        self.tell_blind(wanted, now);
         self.retire_if_unused(&before);
         true
     }

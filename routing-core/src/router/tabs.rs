@@ -36,6 +36,10 @@ pub(super) struct Tab {
     pub(super) workflow: Option<WorkflowIdentity>,
     /// It has no canvas. Settled by its first hello.
     pub(super) headless: bool,
+    /// It has blind mode on (rule F6).
+    pub(super) blind: bool,
+    /// It is gone, and counts as blind until then.
+    pub(super) blind_until: Option<u64>,
     /// It checks the stamp at the write.
     pub(super) fences: bool,
     /// Place in the order of joining: newest is highest.

@@ -3,6 +3,7 @@
 
 mod attacks;
 mod bad_input;
+mod blind;
 mod boundaries;
 mod frames;
 mod runs;

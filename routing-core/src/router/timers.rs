@@ -22,7 +22,14 @@ impl Router {
         let asks = self.asks.values().filter(|ask| ask.call.is_some()).map(|ask| (ask.deadline, "ask"));
         let retries = self.conversations.values().filter_map(|one| one.retry_at).map(|at| (at, "retry"));
         let runs = self.runs.values().filter_map(|run| run.due).map(|at| (at, "run"));
-        hello.chain(sent).chain(parked).chain(asks).chain(retries).chain(runs).min()
+        hello
+            .chain(sent)
+            .chain(parked)
+            .chain(asks)
+            .chain(retries)
+            .chain(runs)
+            .chain(self.blind_timeout().map(|at| (at, "blind")))
+            .min()
     }
 
     pub(super) fn tick(&mut self, now: u64) {
@@ -73,6 +80,7 @@ impl Router {
         for backend in again {
             self.pump(&backend);
         }
+        self.blind_tick(now);
         self.questions_without_answer(now);
     }
 }

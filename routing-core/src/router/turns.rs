@@ -86,12 +86,13 @@ impl Router {
             one.last_origin.clone_from(&established);
         }
         let note = turn_note(&target, established.as_ref(), before.as_ref());
+        let blind = self.is_blind(backend);
         let members = self.members(backend);
         for mid in batch.iter().filter_map(|item| item.mid.as_ref()) {
             self.send(members.clone(), Ack::new(true, "seen").mid(mid));
         }
         self.send(members, crate::frame::Turn { state: TurnState::Working });
-        self.push(Output::Prompt { backend: backend.clone(), turn, text: prompt(note, &batch) });
+        self.push(Output::Prompt { backend: backend.clone(), turn, text: prompt(note, blind, &batch) });
     }
 
     /// The agent could not be started. What may pass is tried again after a pause, or with the next message, and nothing
@@ -277,8 +278,9 @@ fn turn_note(target: &Aim, now: Option<&Origin>, before: Option<&Origin>) -> Opt
     ))
 }
 
-fn prompt(note: Option<String>, batch: &[Item]) -> String {
+fn prompt(note: Option<String>, blind: bool, batch: &[Item]) -> String {
     let mut parts: Vec<String> = note.into_iter().collect();
+    parts.extend(blind.then(|| super::blind::NOTE.to_owned()));
     for item in batch {
         if let Some(context) = item.context.as_deref().map(str::trim).filter(|context| !context.is_empty()) {
             parts.push(context.to_owned());

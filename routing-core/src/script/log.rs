@@ -120,6 +120,7 @@ fn restored(rows: &[Row]) -> Restored {
         last_turn: TurnId(started().filter_map(turn_of).max().unwrap_or_default()),
         taken: pending.iter().map(|row| row.seq).filter(|seq| taken.contains(&seq.0)).collect(),
         again: again(rows),
+        blind: rows.iter().rfind(|row| row.new.kind == "blind").is_some_and(|row| row.new.body["blind"] == true),
         pending,
     }
 }

@@ -205,6 +205,7 @@ fn config(names: &[String], bounds: &Bounds, epoch: u64) -> Config {
         reconnect: bounds.reconnect,
         command: bounds.command,
         ask: bounds.ask,
+        blind_grace: bounds.reconnect,
         backlog: bounds.backlog,
     };
     config

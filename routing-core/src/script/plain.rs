@@ -103,6 +103,7 @@ impl Plain {
                     self.transmit(json!({"rid": rid, "ask_id": ask_id, "ok": true, "result": result}));
                 }
             }
+            PanelInput::SetBlind { on } => self.transmit(json!({"type": "set_content_mode", "blind": on})),
             PanelInput::Tick | PanelInput::Resend { .. } | PanelInput::Reorder { .. } | PanelInput::SetModel { .. } => {
             }
         }

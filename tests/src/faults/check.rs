@@ -12,6 +12,8 @@ mod tests;
 
 /// How a message is marked that is given to the agent again (rule T8).
 const AGAIN: &str = "[This message was interrupted before and is sent again.]";
+/// How an event is marked that is told again (rule F3).
+const REPEATED: &str = "[Repeated: a turn that did not come to its end was told this before.]";
 
 /// What was found, in words.
 #[derive(Debug, Default)]
@@ -270,14 +272,27 @@ impl<'a> Log<'a> {
             }
             for event in rows.iter().filter(|row| row.kind == "event") {
                 let told = event.text("text");
-                let times =
-                    agents.given.iter().filter(|given| given.backend == **backend && given.text.contains(told)).count();
-                let back = rows
+                let (mut plain, mut marked) = (0, 0);
+                for given in agents.given.iter().filter(|given| given.backend == **backend) {
+                    let mut before = "";
+                    for part in given.text.split("\n\n") {
+                        if part == told {
+                            *(if before == REPEATED { &mut marked } else { &mut plain }) += 1;
+                        }
+                        before = part;
+                    }
+                }
+                let unfinished = rows
                     .iter()
-                    .filter(|row| row.kind == "turn_end" && row.text("outcome") == "put_back")
+                    .filter(|row| row.kind == "turn_end" && row.text("outcome") != "completed")
                     .filter(|end| self.takes(backend, end.turn(), event.seq))
                     .count();
-                found.expect(times <= 1 + back, || format!("`{told}` was given to the agent {times} times"));
+                found.expect(plain <= 1, || {
+                    format!("`{told}` was given {plain} times without the mark of a repetition")
+                });
+                found.expect(marked <= unfinished, || {
+                    format!("`{told}` was repeated {marked} times after {unfinished} turns that did not end well")
+                });
             }
         }
     }

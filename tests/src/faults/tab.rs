@@ -271,6 +271,7 @@ impl Page {
                 });
             }
             UiChange::Conversation { .. }
+            | UiChange::Blind { .. }
             | UiChange::Recalled { .. }
             | UiChange::Sessions { .. }
             | UiChange::Found { .. }

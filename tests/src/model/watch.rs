@@ -544,6 +544,7 @@ impl World {
             | Refusal::TargetNameAmbiguous { .. }
             | Refusal::TargetUndetermined
             | Refusal::Superseded
+            | Refusal::Blind
             | Refusal::NoReply { .. }
             | Refusal::BadReply { .. }
             | Refusal::Failed { .. }

@@ -366,6 +366,7 @@ fn explain(refusal: &Refusal) -> String {
         Refusal::TargetNameAmbiguous { .. }
         | Refusal::TargetUndetermined
         | Refusal::Superseded
+        | Refusal::Blind
         | Refusal::NoReply { .. }
         | Refusal::BadReply { .. }
         | Refusal::Failed { .. }

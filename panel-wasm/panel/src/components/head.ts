@@ -82,6 +82,14 @@ export class PanelHead extends PanelPart {
               ${view.models.map((one) => html`<option value=${one.value} .selected=${live(one.value === view.model)}>${one.displayName}</option>`)}
             </select>`
           : nothing}
+        <label class="soft" title=${strings.blindMeans}>
+          <input
+            type="checkbox"
+            data-testid="co-blind"
+            .checked=${live(view.blind)}
+            @change=${(event: Event) => this.picked({ input: 'set_blind', on: (event.target as HTMLInputElement).checked })}
+          />${strings.blind}
+        </label>
         <button data-testid="co-past" aria-expanded=${view.pastOpen} @click=${() => this.past()}>${strings.past}</button>
         <button data-testid="co-new-chat" @click=${() => this.newChat()}>${strings.newChat}</button>
       </div>

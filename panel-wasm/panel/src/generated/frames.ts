@@ -789,7 +789,11 @@ target: Target, } | { "input": "set_model",
 /**
  * A value from [`UiChange::Models`].
  */
-model: string, } | { "input": "answer",
+model: string, } | { "input": "set_blind",
+/**
+ * On or off.
+ */
+on: boolean, } | { "input": "answer",
 /**
  * Which.
  */
@@ -987,7 +991,7 @@ path: string,
 /**
  * Their handles.
  */
-matches: Array<string>, } | { "code": "target_undetermined" } | { "code": "superseded" } | { "code": "unknown_outcome",
+matches: Array<string>, } | { "code": "target_undetermined" } | { "code": "superseded" } | { "code": "blind" } | { "code": "unknown_outcome",
 /**
  * Give this as `retry_of` to ask again without a second effect.
  */
@@ -1430,7 +1434,11 @@ more: boolean,
 /**
  * Why nothing was looked for; then `hits` says nothing.
  */
-error?: string, } | { "change": "exported",
+error?: string, } | { "change": "blind",
+/**
+ * It is.
+ */
+on: boolean, } | { "change": "exported",
 /**
  * A name for the file.
  */
