@@ -23,8 +23,8 @@ fn sees(bench: &mut Bench, socket: u64, uuid: &str) -> bool {
 
 fn switch(bench: &mut Bench, socket: u64, on: bool) -> bool {
     bench.frame(socket, &json!({"type": "set_content_mode", "blind": on}));
-    let acks = bench.of_type(socket, "ack").into_iter().filter(|ack| ack["kind"] == "set_content_mode");
-    acks.last().expect("an acknowledgement")["blind"] == true
+    let mut acks = bench.of_type(socket, "ack").into_iter().filter(|ack| ack["kind"] == "set_content_mode");
+    acks.next_back().expect("an acknowledgement")["blind"] == true
 }
 
 #[test]
