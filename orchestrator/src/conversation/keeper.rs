@@ -216,7 +216,7 @@ impl Keeper {
 
     async fn event(&mut self, event: AgentEvent) {
         if self.silence.is_some() {
-            self.in_tool = matches!(event, AgentEvent::Tool { .. });
+            self.in_tool = in_tool_after(self.in_tool, &event);
             self.listen();
         }
         let mut gone = false;
@@ -501,5 +501,34 @@ impl Keeper {
 
     fn report(&self, report: Report) {
         let _ = self.reports.send((self.name.clone(), report));
+    }
+}
+
+/// Whether a tool may be at work after an event: it is until the agent says something again. Figures and notices come at
+/// any time.
+fn in_tool_after(before: bool, event: &AgentEvent) -> bool {
+    match event {
+        AgentEvent::Tool { .. } => true,
+        AgentEvent::Delta { .. }
+        | AgentEvent::Thought { .. }
+        | AgentEvent::Text { .. }
+        | AgentEvent::TurnEnd { .. }
+        | AgentEvent::Exited { .. } => false,
+        AgentEvent::Session { .. } | AgentEvent::Usage { .. } | AgentEvent::Notice { .. } => before,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_is_at_work_until_the_agent_speaks_again() {
+        let tool = AgentEvent::Tool { name: "panel_run".to_owned(), detail: String::new() };
+        let notice = AgentEvent::Notice { text: "x".to_owned() };
+        let text = AgentEvent::Delta { id: "1".to_owned(), text: "x".to_owned() };
+        assert!(in_tool_after(false, &tool));
+        assert!(in_tool_after(true, &notice) && !in_tool_after(false, &notice));
+        assert!(!in_tool_after(true, &text));
     }
 }

@@ -5,7 +5,7 @@ use super::commits::Then;
 use super::conversation::Phase;
 use super::tabs::Tab;
 use super::{Output, Pending, Restored, Router};
-use crate::frame::{Ack, Session, Transcript, TurnState};
+use crate::frame::{Ack, PanelFrame, Session, Transcript, TurnState};
 use crate::id::{AgentSessionId, Backend, MessageId, Seq, SocketId, TabKey, TurnId};
 use crate::ledger::{Asker, Purpose};
 use crate::past::{Found, NotFound, Point, first_shown};
@@ -16,6 +16,9 @@ use serde_json::{Value, json};
 /// In how many turns an event is told at most, when they are cut off or stopped.
 pub(super) const MOST_TURNS: u32 = 2;
 
+/// Frames, and where they came from.
+pub(super) type Held = Vec<(SocketId, PanelFrame)>;
+
 /// A boundary that waits for the agent to be gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Boundary {
@@ -25,6 +28,8 @@ pub(super) struct Boundary {
     left: Option<AgentSessionId>,
     settles: Vec<Seq>,
     cut: Option<Cut>,
+    /// What was said meanwhile: it belongs to what comes after, also in the log.
+    held: Held,
 }
 
 /// Why a conversation is cut, and what stays.
@@ -172,7 +177,7 @@ impl Router {
         settles.extend(self.drop_runs(&backend));
         let session = why.session();
         let retold = session.is_none() && !why.found().kept.is_empty();
-        self.boundaries.insert(backend.clone(), Boundary { socket, why, left, settles, cut });
+        self.boundaries.insert(backend.clone(), Boundary { socket, why, left, settles, cut, held: Vec::new() });
         self.push(Output::Forget { backend, session, retold });
     }
 
@@ -240,13 +245,47 @@ impl Router {
     }
 
     /// The agent that was cut off says nothing any more: panels are told that its turn is over, after all that it said.
-    pub(super) fn boundary_over(&mut self, backend: &Backend) -> Option<AgentSessionId> {
-        let boundary = self.boundaries.remove(backend)?;
+    pub(super) fn boundary_over(&mut self, backend: &Backend) -> (Option<AgentSessionId>, Held) {
+        let Some(boundary) = self.boundaries.remove(backend) else { return Default::default() };
         if boundary.cut.is_some_and(|cut| cut.shown) {
             let members = self.members(backend);
             self.send(members, crate::frame::Turn { state: TurnState::Done });
         }
-        boundary.why.session()
+        (boundary.why.session(), boundary.held)
+    }
+
+    /// Keeps a frame until the boundary is in the log. What the person says after New chat is part of the new one, and
+    /// whatever waits before a boundary row is what that dropped.
+    pub(super) fn held_at_boundary(&mut self, socket: SocketId, key: &TabKey, frame: &PanelFrame) -> bool {
+        let ordered = matches!(
+            frame,
+            PanelFrame::UserMessage(_)
+                | PanelFrame::CancelMessage(_)
+                | PanelFrame::Reorder(_)
+                | PanelFrame::Interrupt(_)
+                | PanelFrame::AgentEvent(_)
+        );
+        let Some(backend) = self.tabs.get(key).map(|tab| tab.backend.clone()).filter(|_| ordered) else { return false };
+        let most = self.config.limits.backlog;
+        match self.boundaries.get_mut(&backend) {
+            Some(boundary) if boundary.held.len() < most => {
+                boundary.held.push((socket, frame.clone()));
+                true
+            }
+            Some(_) => {
+                let mid = if let PanelFrame::UserMessage(message) = frame { message.mid.clone() } else { None };
+                self.nack_about(socket, mid, None, "backlog_full", super::messages::BACKLOG_FULL);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes up what was said meanwhile. A panel that went sends it again.
+    pub(super) fn take_held(&mut self, held: Held, now: u64) {
+        for (socket, frame) in held {
+            self.panel_frame(socket, frame, now);
+        }
     }
 
     /// The boundary is on disk: every tab shows what is kept, and then the boundary. Older panels keep their own record.
@@ -268,13 +307,14 @@ impl Router {
         }
     }
 
-    pub(super) fn boundary_done(&mut self, backend: &Backend, socket: SocketId, ack: Ack) {
-        let session = self.boundary_over(backend);
+    pub(super) fn boundary_done(&mut self, backend: &Backend, socket: SocketId, ack: Ack, now: u64) {
+        let (session, held) = self.boundary_over(backend);
         let members = self.members(backend);
         self.send(members, Session { session_id: session });
         if self.sockets.contains_key(&socket) {
             self.to(socket, ack);
         }
+        self.take_held(held, now);
         self.pump(backend);
     }
 
@@ -289,7 +329,14 @@ impl Router {
         one.start = restored.start;
         one.kept = restored.kept;
         one.last_turn = restored.last_turn;
-        let (tickets, rows): (Vec<_>, Vec<_>) = restored.pending.into_iter().partition(|row| row.kind == "run");
+        // Dropped by the boundary while they were being written: nothing else waits before it.
+        let (dropped, pending): (Vec<_>, Vec<_>) =
+            restored.pending.into_iter().partition(|row| row.seq < restored.start);
+        for row in dropped {
+            let mid = row.body.get("mid").and_then(Value::as_str).map(MessageId::from);
+            self.settle_unused(backend, mid, row.seq, now);
+        }
+        let (tickets, rows): (Vec<_>, Vec<_>) = pending.into_iter().partition(|row| row.kind == "run");
         for ticket in tickets {
             self.restore_ticket(backend, ticket.seq, &ticket.body);
         }

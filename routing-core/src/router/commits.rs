@@ -183,7 +183,7 @@ impl Router {
                 if keeps {
                     self.show_kept(&backend);
                 }
-                self.boundary_done(&backend, socket, ack);
+                self.boundary_done(&backend, socket, ack, now);
             }
         }
     }
@@ -276,10 +276,11 @@ impl Router {
             }
             Then::Boundary { socket, ack, .. } => {
                 let ack = Ack { ok: false, ..ack }.message(message);
-                self.boundary_over(&backend);
+                let (_, held) = self.boundary_over(&backend);
                 if self.sockets.contains_key(&socket) {
                     self.to(socket, ack);
                 }
+                self.take_held(held, now);
                 self.pump(&backend);
             }
         }

@@ -74,8 +74,11 @@ impl Router {
         }
     }
 
-    fn panel_frame(&mut self, socket: SocketId, frame: PanelFrame, now: u64) {
+    pub(super) fn panel_frame(&mut self, socket: SocketId, frame: PanelFrame, now: u64) {
         let Some(tab) = self.sockets.get(&socket).and_then(|one| one.tab.clone()) else { return };
+        if self.held_at_boundary(socket, &tab, &frame) {
+            return;
+        }
         match frame {
             PanelFrame::Hello(hello) => self.hello(socket, *hello, now),
             PanelFrame::Title(frame) => {

@@ -88,7 +88,7 @@ fn what_is_lost_is_found() {
 fn what_is_done_twice_is_found() {
     let again = |records: &mut Records, at: usize| records.agents.given.push(records.agents.given[at].clone());
     finds(|_, records| again(records, 0), "without the mark");
-    finds(|_, records| again(records, 1), "was given to the agent 2 times");
+    finds(|_, records| again(records, 1), "was given 2 times without the mark");
     finds(|_, records| records.agents.given[0].text = format!("{AGAIN}\n\n«a-1» run"), "given again 1 times");
     finds(|log, _| log[7].body["mids"] = json!(["a-1"]), "named by 2 ends");
     finds(|log, _| log[7].body["turn"] = json!(1), "has 2 ends");

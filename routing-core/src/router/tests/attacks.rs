@@ -242,3 +242,37 @@ fn a_legacy_panel_does_not_pass_for_a_tab_of_ours() {
     bench.widget();
     assert_eq!((bench.commands(1).len(), bench.commands(2).len()), (1, 0));
 }
+
+#[test]
+fn b2_what_is_said_right_after_new_chat_is_part_of_the_new_one() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.frame(1, &json!({"type": "new_session"}));
+    bench.say(1, "m1");
+    bench.say(1, "m2");
+    bench.frame(1, &json!({"type": "cancel_message", "mid": "m2"}));
+    assert!(bench.kinds("claude").is_empty(), "nothing of the new one stands before the boundary");
+    bench.tell(Input::Forgotten { backend: "claude".into(), durable: true });
+    assert_eq!(bench.kinds("claude")[..2], ["boundary", "user"]);
+    bench.ready("claude");
+    assert!(bench.prompts()[0].contains("text of m1") && !bench.prompts()[0].contains("text of m2"));
+    bench.end("claude");
+    assert!(bench.unsettled("claude").is_empty() && !bench.waking.contains_key(&Backend::from("claude")));
+}
+
+#[test]
+fn b2_what_was_dropped_in_mid_write_does_not_come_back_with_a_restart() {
+    let mut bench = Bench::new();
+    let row = |seq: u64, mid: &str| crate::router::Pending {
+        seq: Seq(seq),
+        kind: "user".into(),
+        body: json!({"mid": mid, "text": format!("text of {mid}")}),
+        turns: 0,
+    };
+    let pending = vec![row(3, "old"), row(5, "new")];
+    let restored = crate::router::Restored { newest: Seq(5), start: Seq(4), pending, ..Default::default() };
+    bench.tell(Input::Restore { backend: "claude".into(), restored });
+    bench.ready("claude");
+    assert!(bench.prompts()[0].contains("text of new") && !bench.prompts()[0].contains("text of old"));
+    assert_eq!(bench.kinds("claude"), ["cancelled", "turn_start"]);
+}
