@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is the failure of a test")]
 
 use serde_json::json;
-use tests_e2e::harness::{Home, SimpleCanvas, programs};
+use tests_e2e::harness::{Client, Daemon, Home, SimpleCanvas, programs};
 
 /// An agent whose first starts end at once; the next one works.
 fn home_with_late_agent(failures: usize) -> Home {
@@ -19,14 +19,20 @@ fn home_with_late_agent(failures: usize) -> Home {
     home
 }
 
-#[tokio::test]
-async fn t8_what_was_said_waits_for_a_start_that_works_and_keeps_its_order() {
-    let home = home_with_late_agent(2);
+/// A message was said, and its agent ended while it was starting.
+async fn first_start_fails(home: &Home) -> (Daemon, Client) {
     let daemon = home.start().await;
     let mut tab = daemon.connect().await;
     tab.hello("tab-1", None, SimpleCanvas::showing("w1")).await;
     tab.say("m1", "@@say First.@@").await;
     tab.until(&json!({"type": "entry", "kind": "notice", "code": "exited"})).await;
+    (daemon, tab)
+}
+
+#[tokio::test]
+async fn t8_what_was_said_waits_for_a_start_that_works_and_keeps_its_order() {
+    let home = home_with_late_agent(2);
+    let (daemon, mut tab) = first_start_fails(&home).await;
     tab.until(&json!({"type": "entry", "kind": "say", "text": "First."})).await;
     tab.until(&json!({"type": "entry", "kind": "turn_end", "outcome": "completed", "mids": ["m1"]})).await;
     tab.say("m2", "@@say Second.@@").await;
@@ -39,11 +45,7 @@ async fn t8_what_was_said_waits_for_a_start_that_works_and_keeps_its_order() {
 #[tokio::test]
 async fn t8_messages_that_wait_for_a_start_survive_a_killed_daemon() {
     let home = home_with_late_agent(2);
-    let daemon = home.start().await;
-    let mut tab = daemon.connect().await;
-    tab.hello("tab-1", None, SimpleCanvas::showing("w1")).await;
-    tab.say("m1", "@@say First.@@").await;
-    tab.until(&json!({"type": "entry", "kind": "notice", "code": "exited"})).await;
+    let (daemon, _tab) = first_start_fails(&home).await;
     daemon.kill().await;
     let daemon = home.start().await;
     let mut tab = daemon.connect().await;

@@ -27,7 +27,8 @@ impl Router {
             // Which tab had it on before a restart is not known: the person switches it off here.
             self.conversation(&backend).blind_until = None;
         }
-        self.set_blind(key, Some(blind), now);
+        self.set_blind(key, Some(blind));
+        self.tell_blind(&backend, now);
         let held = self.is_blind(&backend);
         let ack = Ack::new(true, "set_content_mode").with("blind", held);
         let ack = if held && !blind { ack.message("Another tab of this conversation has it on.") } else { ack };
@@ -36,7 +37,7 @@ impl Router {
 
     /// What a hello brings: the tab's own wish, and how its conversation stands.
     pub(super) fn greet_blind(&mut self, socket: SocketId, key: &TabKey, blind: Option<bool>, now: u64) {
-        self.set_blind(key, blind, now);
+        self.set_blind(key, blind);
         let Some(backend) = self.tabs.get(key).map(|tab| tab.backend.clone()) else { return };
         self.tell_blind(&backend, now);
         if self.is_blind(&backend) {
@@ -45,11 +46,10 @@ impl Router {
     }
 
     /// What a tab says of itself. Saying nothing is not switching it off.
-    pub(super) fn set_blind(&mut self, key: &TabKey, blind: Option<bool>, now: u64) {
-        let (Some(tab), Some(blind)) = (self.tabs.get_mut(key), blind) else { return };
-        tab.blind = blind;
-        let backend = tab.backend.clone();
-        self.tell_blind(&backend, now);
+    fn set_blind(&mut self, key: &TabKey, blind: Option<bool>) {
+        if let (Some(tab), Some(blind)) = (self.tabs.get_mut(key), blind) {
+            tab.blind = blind;
+        }
     }
 
     /// A tab that has it on went: it counts for a while.

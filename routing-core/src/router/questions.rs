@@ -61,7 +61,7 @@ impl Router {
         }
         // Closed or dismissed meanwhile.
         if let Some(seq) = seq {
-            self.settle_question(backend, id, Some(seq), now);
+            self.settle_question(backend, id, seq, now);
         }
     }
 
@@ -96,8 +96,8 @@ impl Router {
         if reply.ok {
             return self.take_answer(id, ask, reply.result.unwrap_or(Value::Null), now);
         }
-        if ask.seq.is_some() {
-            self.settle_question(&ask.backend, id, ask.seq, now);
+        if let Some(seq) = ask.seq {
+            self.settle_question(&ask.backend, id, seq, now);
         }
         if let Some(call) = ask.call {
             let refusal = match &reply.refusal {
@@ -195,14 +195,14 @@ impl Router {
     /// The tab left the conversation: what was asked there is closed.
     pub(super) fn close_asks_of(&mut self, tab: &TabKey, backend: &Backend, now: u64) {
         for (id, seq) in self.close_asks(|ask| ask.tab == *tab && ask.backend == *backend) {
-            self.settle_question(backend, &id, Some(seq), now);
+            self.settle_question(backend, &id, seq, now);
         }
     }
 
     /// A question that nobody will answer any more.
-    fn settle_question(&mut self, backend: &Backend, id: &AskId, seq: Option<Seq>, now: u64) {
+    fn settle_question(&mut self, backend: &Backend, id: &AskId, seq: Seq, now: u64) {
         let mut row = self.row(backend, "ask_closed", json!({"ask_id": id}), now);
-        row.settles = seq.into_iter().collect();
+        row.settles = vec![seq];
         self.commit(backend, vec![row], Then::Show);
     }
 

@@ -114,6 +114,13 @@ impl Bench {
         }
     }
 
+    /// The log refuses what it was given last, and writes again from then on.
+    fn refuse_write(&mut self) {
+        let (append, _) = self.waiting.pop().unwrap();
+        self.slow_log = false;
+        self.tell(Input::AppendFailed { append, code: "disk_full".into(), message: "The disk is full.".into() });
+    }
+
     fn open(&mut self, socket: u64) {
         self.tell(Input::SocketOpened { socket: SocketId(socket), viewer: false, comfyui: None });
     }

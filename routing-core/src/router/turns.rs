@@ -16,17 +16,14 @@ const PAUSES: [u64; 3] = [500, 2_000, 8_000];
 impl Router {
     /// Starts the next turn if none is on its way and something waits. A turn whose agent did not start is tried again.
     pub(super) fn pump(&mut self, backend: &Backend) {
+        let clearing = self.boundaries.contains_key(backend);
         let one = self.conversation(backend);
         let again = one.retry_at.take().is_some();
         if let Some(turn) = one.turn.as_ref().filter(|turn| again && turn.phase == Phase::Waking) {
             let turn = turn.id;
             return self.push(Output::Wake { backend: backend.clone(), turn });
         }
-        if self.boundaries.contains_key(backend) {
-            return;
-        }
-        let one = self.conversation(backend);
-        if one.turn.is_some() || !one.has_work() {
+        if clearing || one.turn.is_some() || !one.has_work() {
             return;
         }
         one.last_turn = one.last_turn.next();

@@ -222,16 +222,8 @@ impl<'a> Log<'a> {
                 let mid = row.text("mid");
                 let back = self.ends(backend, mid).filter(|end| end.text("outcome") == "put_back").count();
                 let completed = self.ends(backend, mid).any(|end| end.text("outcome") == "completed");
-                let (mut plain, mut marked) = (0, 0);
-                for given in agents.given.iter().filter(|given| given.backend == **backend) {
-                    let mut before = "";
-                    for part in given.text.split("\n\n") {
-                        if messages(part).iter().any(|(found, _)| found == mid) {
-                            *(if before == AGAIN { &mut marked } else { &mut plain }) += 1;
-                        }
-                        before = part;
-                    }
-                }
+                let is_it = |part: &str| messages(part).iter().any(|(found, _)| found == mid);
+                let (plain, marked) = agents.times_given(backend, AGAIN, is_it);
                 found.expect(plain <= 1, || format!("{mid} was given {plain} times without the mark of a repetition"));
                 found.expect(marked <= back, || {
                     format!("{mid} was given again {marked} times and put back {back} times")
@@ -272,16 +264,7 @@ impl<'a> Log<'a> {
             }
             for event in rows.iter().filter(|row| row.kind == "event") {
                 let told = event.text("text");
-                let (mut plain, mut marked) = (0, 0);
-                for given in agents.given.iter().filter(|given| given.backend == **backend) {
-                    let mut before = "";
-                    for part in given.text.split("\n\n") {
-                        if part == told {
-                            *(if before == REPEATED { &mut marked } else { &mut plain }) += 1;
-                        }
-                        before = part;
-                    }
-                }
+                let (plain, marked) = agents.times_given(backend, REPEATED, |part| part == told);
                 let unfinished = rows
                     .iter()
                     .filter(|row| row.kind == "turn_end" && row.text("outcome") != "completed")

@@ -224,11 +224,7 @@ async fn up(
             Fate::Twice => copies = 2,
             Fate::Late => sleep(dice.time(1, 40)).await,
             Fate::Cut => return,
-            Fate::Straggling => {
-                state.tell_closed(1006, "");
-                state.end_within(Duration::from_millis(900));
-                sleep(dice.time(20, 400)).await;
-            }
+            Fate::Straggling => straggle(state, &mut dice).await,
             Fate::HalfOpen => {
                 half_open(state, &mut dice).await;
                 continue;
@@ -240,6 +236,13 @@ async fn up(
             }
         }
     }
+}
+
+/// The panel is told that the line is gone; what is under way still comes, late.
+async fn straggle(state: &State, dice: &mut Dice) {
+    state.tell_closed(1006, "");
+    state.end_within(Duration::from_millis(900));
+    sleep(dice.time(20, 400)).await;
 }
 
 /// Nothing passes; after a while the panel is told, and the daemon later still.
@@ -277,11 +280,7 @@ async fn down(mut stream: SplitStream<Socket>, state: &State, weather: &watch::R
             Fate::Twice => state.tell(News::Frame(text.clone())),
             Fate::Late => sleep(dice.time(1, 40)).await,
             Fate::Cut => return,
-            Fate::Straggling => {
-                state.tell_closed(1006, "");
-                state.end_within(Duration::from_millis(900));
-                sleep(dice.time(20, 400)).await;
-            }
+            Fate::Straggling => straggle(state, &mut dice).await,
             Fate::HalfOpen => {
                 half_open(state, &mut dice).await;
                 continue;

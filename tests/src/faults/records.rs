@@ -69,6 +69,23 @@ pub(super) struct AgentRecord {
     pub(super) running: BTreeSet<usize>,
 }
 
+impl AgentRecord {
+    /// How often a part of a prompt was given to a conversation's agent: without a mark before it, and with it.
+    pub(super) fn times_given(&self, backend: &str, mark: &str, is_it: impl Fn(&str) -> bool) -> (usize, usize) {
+        let (mut plain, mut marked) = (0, 0);
+        for given in self.given.iter().filter(|given| given.backend == backend) {
+            let mut before = "";
+            for part in given.text.split("\n\n") {
+                if is_it(part) {
+                    *(if before == mark { &mut marked } else { &mut plain }) += 1;
+                }
+                before = part;
+            }
+        }
+        (plain, marked)
+    }
+}
+
 /// Everything that was seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Records {

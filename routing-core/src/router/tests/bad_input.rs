@@ -149,9 +149,7 @@ fn a_message_that_cannot_be_written_is_not_accepted() {
     bench.slow_log = true;
     bench.say(1, "m1");
     assert!(!bench.of_type(1, "ack").iter().any(|ack| ack["kind"] == "working"), "not before it is on disk");
-    let (append, _) = bench.waiting.pop().unwrap();
-    bench.slow_log = false;
-    bench.tell(Input::AppendFailed { append, code: "disk_full".into(), message: "The disk is full.".into() });
+    bench.refuse_write();
     assert_eq!(bench.nacks(1), ["disk_full"]);
     assert_eq!(bench.of_type(1, "nack")[0]["mid"], "m1");
     bench.begin(1, "m1");
@@ -165,9 +163,7 @@ fn a_start_that_cannot_be_written_leaves_the_messages_waiting() {
     bench.say(1, "m1");
     bench.slow_log = true;
     bench.ready("claude");
-    let (append, _) = bench.waiting.pop().unwrap();
-    bench.slow_log = false;
-    bench.tell(Input::AppendFailed { append, code: "disk_full".into(), message: "The disk is full.".into() });
+    bench.refuse_write();
     assert!(bench.prompts().is_empty());
     assert_eq!(bench.unsettled("claude"), [1]);
     assert_eq!(bench.router.poll_timeout().map(|(_, why)| why), Some("retry"));
@@ -183,9 +179,7 @@ fn an_end_that_cannot_be_written_is_made_up_for_by_the_next() {
     bench.begin(1, "m1");
     bench.slow_log = true;
     bench.end("claude");
-    let (append, _) = bench.waiting.pop().unwrap();
-    bench.slow_log = false;
-    bench.tell(Input::AppendFailed { append, code: "disk_full".into(), message: "The disk is full.".into() });
+    bench.refuse_write();
     assert_eq!(bench.of_type(1, "turn").last().unwrap()["state"], "done");
     assert_eq!(bench.unsettled("claude"), [1]);
     bench.begin(1, "m2");

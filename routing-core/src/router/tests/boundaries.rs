@@ -78,9 +78,7 @@ fn b1_a_clear_that_cannot_be_written_is_answered_so() {
     bench.slow_log = true;
     bench.frame(1, &json!({"type": "new_session"}));
     forgotten(&mut bench, true);
-    let (append, _) = bench.waiting.pop().unwrap();
-    bench.slow_log = false;
-    bench.tell(Input::AppendFailed { append, code: "disk_full".into(), message: "The disk is full.".into() });
+    bench.refuse_write();
     let ack = bench.of_type(1, "ack").pop().unwrap();
     assert_eq!((&ack["kind"], &ack["ok"]), (&json!("new_session"), &json!(false)));
     bench.frame(1, &json!({"type": "new_session"}));
