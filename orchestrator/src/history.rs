@@ -11,6 +11,8 @@ use routing_core::id::{AgentSessionId, ConversationKey, Seq};
 use routing_core::past::{Found, NotFound, Past, Point};
 use serde_json::Value;
 
+/// After every row that there can be.
+pub const END: Seq = Seq(i64::MAX as u64);
 /// Rows of one look at the log.
 const PAGE: usize = 500;
 /// Most sessions of a list.
@@ -24,7 +26,7 @@ const MOST_MESSAGES: usize = 500;
 /// The log cannot be read.
 pub fn past(log: &dyn LogStore, conversation: &ConversationKey) -> Result<Past, LogError> {
     let mut past = Past::default();
-    let all = Span { after: Seq(0), upto: Seq(i64::MAX as u64) };
+    let all = Span { after: Seq(0), upto: END };
     each(log, conversation, all, |row| past.take(row.seq, &row.kind, row.at_ms, &row.body))?;
     Ok(past)
 }
@@ -114,7 +116,7 @@ pub fn search(
     limit: usize,
 ) -> Result<(Vec<Hit>, bool), LogError> {
     let Some(words) = Words::parse(words) else { return Ok((Vec::new(), false)) };
-    let mut rows = log.search(conversation, &words, Seq(i64::MAX as u64), limit + 1)?;
+    let mut rows = log.search(conversation, &words, END, limit + 1)?;
     let more = rows.len() > limit;
     rows.truncate(limit);
     if rows.is_empty() {
@@ -139,16 +141,9 @@ pub fn moment(at_ms: i64) -> String {
     if at_ms <= 0 {
         return String::new();
     }
-    let (days, minutes) = (at_ms.div_euclid(86_400_000), at_ms.rem_euclid(86_400_000) / 60_000);
-    // Years that begin in March have their leap day at the end.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
-    let year = year + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", minutes / 60, minutes % 60)
+    chrono::DateTime::from_timestamp_millis(at_ms)
+        .map(|moment| moment.format("%Y-%m-%d %H:%M").to_string())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -82,6 +82,12 @@ pub fn kept_by(boundary: &Value) -> Vec<Span> {
     boundary.get("kept").and_then(|kept| serde_json::from_value(kept.clone()).ok()).unwrap_or_default()
 }
 
+/// The rows that a row names in a field, such as `takes` of a turn's start.
+pub fn seqs(body: &Value, field: &str) -> Vec<Seq> {
+    let list = body.get(field).and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_u64).map(Seq).collect()
+}
+
 /// From one boundary to the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Chapter {
@@ -177,8 +183,7 @@ impl Past {
 
     fn turn_started(&mut self, seq: Seq, body: &Value) {
         let id = turn_of(body);
-        let takes = body.get("takes").and_then(Value::as_array).into_iter().flatten();
-        let takes: Vec<Seq> = takes.filter_map(Value::as_u64).map(Seq).collect();
+        let takes = seqs(body, "takes");
         match self.turns.iter_mut().rev().find(|turn| turn.id == id && turn.end.is_none()) {
             // It took more on its way.
             Some(turn) => turn.takes.extend(takes),
@@ -202,11 +207,8 @@ impl Past {
     pub fn sessions(&self) -> Vec<PastSession> {
         let current = self.chapters.last().map(Chapter::name);
         let mut known = BTreeSet::new();
-        let said_in = |chapter: &&Chapter| {
-            self.said.iter().any(|said| said.by_person && said.seq > chapter.begins && said.seq <= chapter.upto)
-        };
         let mut sessions = Vec::new();
-        for chapter in self.chapters.iter().rev().filter(said_in) {
+        for chapter in self.chapters.iter().rev().filter(|chapter| self.is_spoken_in(chapter)) {
             let name = chapter.name();
             if !known.insert(name.clone()) {
                 continue;
@@ -242,10 +244,12 @@ impl Past {
     /// The newest chapter of a session in which something was said, else the newest at all.
     fn chapter(&self, name: &AgentSessionId) -> Option<&Chapter> {
         let of = || self.chapters.iter().rev().filter(|chapter| chapter.name() == *name);
-        let said = |chapter: &&Chapter| {
-            self.said.iter().any(|said| said.by_person && said.seq > chapter.begins && said.seq <= chapter.upto)
-        };
-        of().find(said).or_else(|| of().next())
+        of().find(|chapter| self.is_spoken_in(chapter)).or_else(|| of().next())
+    }
+
+    /// Whether the person said something in it.
+    fn is_spoken_in(&self, chapter: &Chapter) -> bool {
+        self.said.iter().any(|said| said.by_person && said.seq > chapter.begins && said.seq <= chapter.upto)
     }
 
     fn shown(&self) -> Vec<Span> {

@@ -5,16 +5,15 @@ use crate::bridge::{ReplayFailed, ReplayPage, ReplaySource};
 use crate::history;
 use crate::store::log::{Appended, LogError, LogStore, NewRow, OnTrouble, Row};
 use async_trait::async_trait;
+use routing_core::frame::Span;
 use routing_core::id::{AgentSessionId, ConversationKey, Seq, TurnId};
-use routing_core::past::kept_by;
+use routing_core::past::{kept_by, seqs};
 use routing_core::router::{self, Pending, Placed, Restored, row_frame};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Rows of one look at the log.
-const PAGE: usize = 500;
 /// Kinds that people read.
 const SEEDS: &[&str] = &["user", "say", "event", "ask", "answer"];
 
@@ -80,7 +79,7 @@ impl Journal {
         let ended = self.log.last_of_kind(conversation, "turn_end")?;
         let number = |row: &Option<Row>| row.as_ref().and_then(|row| row.body.get("turn")).and_then(Value::as_u64);
         let open = number(&started) > number(&ended);
-        let taken = started.iter().filter(|_| open).flat_map(|row| seqs(row.body.get("takes"))).collect();
+        let taken = started.iter().filter(|_| open).flat_map(|row| seqs(&row.body, "takes")).collect();
         let boundary = self.log.last_of_kind(conversation, "boundary")?;
         let blind = self.log.last_of_kind(conversation, "blind")?;
         let pending = self.log.pending(conversation)?;
@@ -99,7 +98,7 @@ impl Journal {
             blind: blind.is_some_and(|row| row.body.get("blind") == Some(&Value::Bool(true))),
             pending: pending.collect(),
             taken,
-            again: ended.iter().flat_map(|row| seqs(row.body.get("again"))).collect(),
+            again: ended.iter().flat_map(|row| seqs(&row.body, "again")).collect(),
         })
     }
 
@@ -113,18 +112,15 @@ impl Journal {
         // No turn takes a ticket or a question, and one may wait for days.
         let first =
             pending.iter().filter(|row| ["user", "event"].contains(&row.kind.as_str())).map(|row| row.seq).min();
-        let Some(mut after) = first else { return Ok(turns) };
-        loop {
-            let page = self.log.page(conversation, after, None, PAGE)?;
-            let Some(last) = page.last() else { return Ok(turns) };
-            after = last.seq;
-            for row in page.iter().filter(|row| row.kind == "turn_start") {
-                let Some(turn) = row.body.get("turn").and_then(Value::as_u64) else { continue };
-                for seq in seqs(row.body.get("takes")) {
+        let Some(after) = first else { return Ok(turns) };
+        history::each(&*self.log, conversation, Span { after, upto: history::END }, |row| {
+            if let ("turn_start", Some(turn)) = (row.kind.as_str(), row.body.get("turn").and_then(Value::as_u64)) {
+                for seq in seqs(&row.body, "takes") {
                     turns.entry(seq).or_default().insert(turn);
                 }
             }
-        }
+        })?;
+        Ok(turns)
     }
 
     fn place(&self, appended: Appended, said: Option<Said>) -> Placed {
@@ -209,10 +205,4 @@ pub(super) type Said = (ConversationKey, Option<Value>);
 
 fn said(row: &NewRow) -> Said {
     (row.conversation.clone(), row.body.get("text").cloned())
-}
-
-fn seqs(list: Option<&Value>) -> Vec<Seq> {
-    list.and_then(Value::as_array)
-        .map(|list| list.iter().filter_map(Value::as_u64).map(Seq).collect())
-        .unwrap_or_default()
 }

@@ -24,7 +24,7 @@ pub fn document(
     all: bool,
 ) -> Result<Option<String>, LogError> {
     let spans = match session {
-        None => vec![Span { after: Seq(0), upto: Seq(i64::MAX as u64) }],
+        None => vec![Span { after: Seq(0), upto: super::END }],
         Some(_) => match past(log, conversation)?.rows_of(session) {
             Some(spans) => spans,
             None => return Ok(None),

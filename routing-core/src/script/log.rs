@@ -3,7 +3,7 @@
 
 use crate::frame::FromDaemon;
 use crate::id::{ConversationKey, Seq, TurnId};
-use crate::past::{Found, NotFound, Past, Point, kept_by};
+use crate::past::{Found, NotFound, Past, Point, kept_by, seqs};
 use crate::router::{NewRow, Pending, Placed, Restored, row_frame};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,19 +77,15 @@ impl Log {
 
 /// How many turns had taken a row.
 fn turns_of(rows: &[Row], seq: Seq) -> usize {
-    let takes = |row: &&Row| {
-        let takes = row.new.body.get("takes").and_then(Value::as_array);
-        row.new.kind == "turn_start" && takes.into_iter().flatten().any(|taken| taken.as_u64() == Some(seq.0))
-    };
+    let takes = |row: &&Row| row.new.kind == "turn_start" && seqs(&row.new.body, "takes").contains(&seq);
     let turns: BTreeSet<u64> = rows.iter().filter(takes).filter_map(|row| row.new.body.get("turn")?.as_u64()).collect();
     turns.len()
 }
 
 /// Rows that the last turn was not done with although it ended.
 fn again(rows: &[Row]) -> Vec<Seq> {
-    let last =
-        rows.iter().rfind(|row| row.new.kind == "turn_end").and_then(|row| row.new.body.get("again")?.as_array());
-    last.into_iter().flatten().filter_map(Value::as_u64).map(Seq).collect()
+    let last = rows.iter().rfind(|row| row.new.kind == "turn_end");
+    last.map(|row| seqs(&row.new.body, "again")).unwrap_or_default()
 }
 
 fn restored(rows: &[Row]) -> Restored {
@@ -97,11 +93,7 @@ fn restored(rows: &[Row]) -> Restored {
     let started = || rows.iter().filter(|row| row.new.kind == "turn_start");
     let ended: BTreeSet<u64> = rows.iter().filter(|row| row.new.kind == "turn_end").filter_map(turn_of).collect();
     let open = started().filter(|row| turn_of(row).is_some_and(|turn| !ended.contains(&turn)));
-    let takes = |row: &Row| -> Vec<u64> {
-        let takes = row.new.body.get("takes").and_then(Value::as_array);
-        takes.into_iter().flatten().filter_map(Value::as_u64).collect()
-    };
-    let taken: BTreeSet<u64> = open.flat_map(takes).collect();
+    let taken: BTreeSet<Seq> = open.flat_map(|row| seqs(&row.new.body, "takes")).collect();
     let pending: Vec<Pending> = rows
         .iter()
         .filter(|row| row.new.inbound && !row.settled)
@@ -118,7 +110,7 @@ fn restored(rows: &[Row]) -> Restored {
         start: boundary.map(|row| row.seq).unwrap_or_default(),
         kept: boundary.map(|row| kept_by(&row.new.body)).unwrap_or_default(),
         last_turn: TurnId(started().filter_map(turn_of).max().unwrap_or_default()),
-        taken: pending.iter().map(|row| row.seq).filter(|seq| taken.contains(&seq.0)).collect(),
+        taken: pending.iter().map(|row| row.seq).filter(|seq| taken.contains(seq)).collect(),
         again: again(rows),
         blind: rows.iter().rfind(|row| row.new.kind == "blind").is_some_and(|row| row.new.body["blind"] == true),
         pending,
