@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ChildStdout;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -25,7 +25,7 @@ const READY_LIMIT: Duration = Duration::from_secs(60);
 /// What to run, and where.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Options {
-    /// The daemon's port [default: a free one]
+    /// The daemon's port [default: the last one, whose conversation then goes on, else a free one]
     #[arg(long, value_name = "N")]
     port: Option<u16>,
     /// The stand-in ComfyUI's port [default: a free one]
@@ -47,7 +47,8 @@ pub(crate) struct Options {
 
 /// Builds what is needed and runs until Ctrl-C or until a program ends.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    let port = free_port(options.port, "--port")?;
+    let home = workspace.root.join("target/demo/home");
+    let port = free_port(options.port.or_else(|| last_port(&home)), "--port")?;
     let comfy_port = free_port(options.comfy_port, "--comfy-port")?;
     for outcome in [python::ensure_aiohttp(workspace)?, python::ensure_frontends(workspace)?] {
         if let Done::Installed(what) = outcome {
@@ -57,7 +58,6 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     panel::build(workspace)?;
     let daemon = build_daemon(workspace, options.release)?;
 
-    let home = workspace.root.join("target/demo/home");
     let user = workspace.root.join("target/demo/user");
     for folder in [&home, &user] {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -113,6 +113,17 @@ fn build_daemon(workspace: &Workspace, release: bool) -> Result<PathBuf> {
         .context("the daemon does not build")?;
     let folder = workspace.target.join(if release { "release" } else { "debug" });
     Ok(folder.join(format!("comfy-orchestrator{}", std::env::consts::EXE_SUFFIX)))
+}
+
+/// The port of the newest log, if it is free: there is one log a port, and a restart goes on with it.
+fn last_port(home: &Path) -> Option<u16> {
+    let log = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let port: u16 = name.strip_prefix("conversations-")?.strip_suffix(".db")?.parse().ok()?;
+        Some((entry.metadata().ok()?.modified().ok()?, port))
+    };
+    let (_, port) = std::fs::read_dir(home).ok()?.flatten().filter_map(log).max()?;
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok().then_some(port)
 }
 
 /// The port asked for, when it is free, else any free one. Another program that holds it is left alone.
@@ -223,6 +234,21 @@ mod tests {
         let told = free_port(Some(port), "--port").map_err(|error| error.to_string());
         assert!(told.is_err_and(|text| text.contains(&port.to_string()) && text.contains("--port")));
         assert_ne!(free_port(None, "--port")?, port);
+        Ok(())
+    }
+
+    #[test]
+    fn a_restart_goes_on_with_the_last_log_unless_its_port_is_taken() -> Result<()> {
+        let home = tempfile::tempdir()?;
+        assert_eq!(last_port(home.path()), None);
+        let holder = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = holder.local_addr()?.port();
+        for name in [format!("conversations-{port}.db"), "conversations-x.db".to_owned(), "token".to_owned()] {
+            std::fs::write(home.path().join(name), "")?;
+        }
+        assert_eq!(last_port(home.path()), None, "somebody listens there");
+        drop(holder);
+        assert_eq!(last_port(home.path()), Some(port));
         Ok(())
     }
 
