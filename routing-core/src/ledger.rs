@@ -1,6 +1,7 @@
 //! Tickets: what was sent and is waited for, what was asked, what was queued at ComfyUI. Each is settled once, by key
 //! (rules F3, G11, D6).
 
+use crate::frame::CommandFrame;
 use crate::id::{AskId, Backend, CallId, PromptId, Rid, Seq, SocketId, TabKey, TurnId, WorkflowUuid};
 use crate::run::{Ending, Sight};
 use serde_json::{Map, Value};
@@ -19,6 +20,8 @@ pub struct Call {
     pub args: Map<String, Value>,
     /// An earlier dispatch that this repeats.
     pub retry_of: Option<Rid>,
+    /// As it was first sent: it is never sent again with another stamp or pin.
+    pub frame: Option<CommandFrame>,
     /// Where it stands.
     pub state: CallState,
 }
@@ -70,6 +73,12 @@ pub struct Sent {
     pub deadline: u64,
     /// How long that was, for the message.
     pub allowed: u64,
+    /// When the panel got it first.
+    pub since: u64,
+    /// The dispatch that it repeats: an answer to that one answers this one, too.
+    pub first: Option<Rid>,
+    /// The panel's ledger was asked what became of it, because no answer came in time (report 64).
+    pub checked: bool,
     /// The instance that it was stamped with.
     pub stamp: Option<WorkflowUuid>,
 }
@@ -114,6 +123,8 @@ pub struct Lost {
     pub cmd: &'static str,
     /// Whose call it was; `None` once that conversation was cleared.
     pub backend: Option<Backend>,
+    /// The connection that may still be at work on it, and when it began; `None` once that cannot be.
+    pub at_work: Option<(SocketId, u64)>,
 }
 
 /// A question card (rule F3).

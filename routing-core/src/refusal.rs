@@ -122,10 +122,13 @@ pub enum Refusal {
         /// Give this as `retry_of` to ask again without a second effect.
         token: Rid,
     },
-    /// A read got no answer in time.
+    /// No answer in time, and nothing was applied.
     NoReply {
         /// How long was waited, in milliseconds.
         after_ms: u64,
+        /// What the tab is at work on meanwhile, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        busy: Option<Busy>,
     },
     /// The panel answered in a way that the protocol does not allow (rules G8, G9).
     BadReply {
@@ -155,6 +158,9 @@ pub enum Refusal {
     StillRunning {
         /// The first dispatch.
         token: Rid,
+        /// What it is, and for how long.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        busy: Option<Busy>,
     },
     /// The conversation was cleared or is stopping.
     ConversationClosed,
@@ -163,6 +169,23 @@ pub enum Refusal {
         /// When to try again, in milliseconds.
         retry_after_ms: u64,
     },
+}
+
+/// A command that a tab is at work on (report 65).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema))]
+pub struct Busy {
+    /// Its name on the wire.
+    pub cmd: String,
+    /// For how long, in milliseconds.
+    pub for_ms: u64,
+}
+
+impl Busy {
+    /// For agents and for people.
+    pub fn words(&self) -> String {
+        format!("The tab has been at work on {} for {} s.", self.cmd, self.for_ms / 1_000)
+    }
 }
 
 /// What makes the refused command pass: a tool and its arguments.
@@ -319,9 +342,10 @@ impl Refusal {
                 "Outcome unknown: the command was sent, but no answer came that says what became of it, so it may have been applied. Look with \
                  panel_graph_outline, or repeat the call with retry_of \"{token}\": it is then never applied twice."
             ),
-            Self::NoReply { after_ms } => {
-                format!("The tab did not answer within {after_ms} ms. It may be in the background or busy; try again.")
-            }
+            Self::NoReply { after_ms, busy } => format!(
+                "The tab did not answer within {after_ms} ms, and nothing was applied. {} Try again.",
+                busy.as_ref().map_or_else(|| "It may be in the background or busy.".to_owned(), Busy::words)
+            ),
             Self::BadReply { problem } => format!("The panel's answer breaks the protocol: {problem}."),
             Self::Failed { message, .. } => message.clone(),
             Self::BadArguments { problems } => problems.join(" "),
@@ -331,9 +355,11 @@ impl Refusal {
                  the panel and reload the page."
                     .to_owned()
             }
-            Self::StillRunning { token } => {
-                format!("The first dispatch ({token}) is still running; nothing was applied twice. Wait for its outcome.")
-            }
+            Self::StillRunning { token, busy } => format!(
+                "The first dispatch is still running, and nothing was applied twice. {}Ask for its outcome later: repeat the call \
+                 with retry_of \"{token}\".",
+                busy.as_ref().map(|busy| busy.words() + " ").unwrap_or_default()
+            ),
             Self::ConversationClosed => "The conversation was cleared or stopped; the call was not carried out.".to_owned(),
             Self::Overloaded { retry_after_ms } => format!("Too much is waiting. Try again in {retry_after_ms} ms."),
         }

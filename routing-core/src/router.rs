@@ -2,6 +2,7 @@
 //! whom. Inputs carry the time; outputs are polled until there are none; [`Router::poll_timeout`] says when to come back
 //! and why. It knows no socket, no process, no disk and no clock.
 
+mod again;
 mod blind;
 mod boundaries;
 mod calls;

@@ -63,6 +63,8 @@ scripts! {
     report_040_two_unsaved_workflows_of_one_name,
     report_041_the_pin_says_saved_the_edits_go_elsewhere,
     report_050_a_completion_starts_turn_after_turn,
+    report_064_a_background_tab_is_verified_by_its_ledger,
+    report_065_a_busy_tab_is_not_taken_for_dead,
     report_073_one_switch_stops_the_agent_of_others,
     report_080_what_one_tool_lists_the_next_rejects,
     s3_a_hello_again_touches_no_agent,

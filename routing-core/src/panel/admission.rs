@@ -72,7 +72,7 @@ impl Panel {
     pub fn recheck(&self, rid: &Rid) -> Result<(), Refusal> {
         match self.admission.running.get(rid) {
             Some(running) if !running.overdue => self.admits(&running.frame),
-            Some(running) => Err(Refusal::NoReply { after_ms: running.frame.timeout_ms }),
+            Some(running) => Err(Refusal::NoReply { after_ms: running.frame.timeout_ms, busy: None }),
             None => Err(Refusal::ConversationClosed),
         }
     }
@@ -88,6 +88,8 @@ impl Panel {
             let refusal = Refusal::UnknownCommand { name: frame.cmd.clone() };
             return self.refuse(&frame.rid, &refusal);
         };
+        // A tab in the background has late timers: what is overdue is found by the next command, too (report 64).
+        self.admission_due(now);
         if has_effect(spec) && self.answered_by_ledger(&frame) {
             return;
         }
@@ -126,7 +128,7 @@ impl Panel {
         match self.ledger.retried(first) {
             Known::MayRun => false,
             Known::Running => {
-                self.refuse_again(&frame.rid, &Refusal::StillRunning { token: first.clone() });
+                self.refuse_again(&frame.rid, &Refusal::StillRunning { token: first.clone(), busy: None });
                 true
             }
             Known::Ended(reply) => {
@@ -145,7 +147,7 @@ impl Panel {
             let Waiting { frame, useless_at } = self.admission.waiting.remove(0);
             let Some(spec) = command::by_cmd(&frame.cmd) else { continue };
             if now >= useless_at {
-                self.refuse(&frame.rid, &Refusal::NoReply { after_ms: frame.timeout_ms });
+                self.refuse(&frame.rid, &Refusal::NoReply { after_ms: frame.timeout_ms, busy: None });
                 continue;
             }
             self.admit(spec, frame, now);
@@ -228,7 +230,7 @@ impl Panel {
             self.admission.waiting.drain(..).partition(|one| now >= one.useless_at);
         self.admission.waiting = timely;
         for Waiting { frame, .. } in late {
-            self.refuse(&frame.rid, &Refusal::NoReply { after_ms: frame.timeout_ms });
+            self.refuse(&frame.rid, &Refusal::NoReply { after_ms: frame.timeout_ms, busy: None });
         }
         self.next_turn(now);
     }

@@ -199,7 +199,7 @@ impl Router {
                 // Whoever asked is answered, too (rule G1).
                 self.retarget_failed(&sent, Refusal::Superseded, now);
             }
-            self.lost.push_back((rid, crate::ledger::Lost { tab: sent.tab, cmd: sent.cmd, backend: None }));
+            self.remember_lost(rid, &sent, None);
         }
         for call in calls {
             self.answer(call, Err(Refusal::ConversationClosed));

@@ -62,7 +62,7 @@ impl Router {
             },
             Site::Panel => {
                 let turn = self.conversation(&backend).turn_at_work();
-                let record = Call { backend, turn, cmd: spec.cmd, args, retry_of, state: CallState::Sent };
+                let record = Call { backend, turn, cmd: spec.cmd, args, retry_of, frame: None, state: CallState::Sent };
                 self.place(call, record, spec, tab.as_ref(), now);
             }
         }
@@ -71,7 +71,7 @@ impl Router {
     /// Whether a token is that of a call whose outcome is unknown (rule G11). Any other would make a retry a fresh write.
     fn check_retry(&self, token: &Rid, spec: &Spec) -> Result<(), Refusal> {
         if self.sent.contains_key(token) {
-            return Err(Refusal::StillRunning { token: token.clone() });
+            return Err(Refusal::StillRunning { token: token.clone(), busy: None });
         }
         let problem = match self.lost.iter().find(|(rid, _)| rid == token) {
             Some((_, lost)) if lost.cmd == spec.cmd => return Ok(()),
@@ -95,7 +95,10 @@ impl Router {
             None => self.aim_call(&record.backend, spec.effect),
         };
         match aimed {
-            Aimed::Refused(refusal) => self.answer(call, Err(refusal)),
+            Aimed::Refused(refusal) => {
+                self.calls.insert(call, record);
+                self.not_sent(call, refusal);
+            }
             Aimed::Wait(tab) => {
                 record.state = CallState::Parked { tab, until: now + self.config.limits.reconnect };
                 self.calls.insert(call, record);
@@ -237,12 +240,7 @@ impl Router {
     ) -> Option<Rid> {
         let socket = self.live_socket(tab)?;
         let rid = self.fresh_rid();
-        let limits = &self.config.limits;
-        let allowed = match spec.deadline {
-            Deadline::Usual => limits.command,
-            Deadline::Times(times) => limits.command * times,
-            Deadline::Person => limits.ask,
-        };
+        let allowed = self.allowed(spec);
         let stamp = self.conversation(backend).stamp();
         let workflow_path = args.remove("workflow_path").and_then(|path| path.as_str().map(str::to_owned));
         let frame = CommandFrame {
@@ -254,10 +252,36 @@ impl Router {
             retry_of,
             args,
         };
-        let sent = Sent { purpose, tab: tab.clone(), socket, cmd: spec.cmd, deadline: now + allowed, allowed, stamp };
+        if let Purpose::Call(call) = &purpose
+            && let Some(record) = self.calls.get_mut(call)
+        {
+            record.frame = Some(frame.clone());
+        }
+        let sent = Sent {
+            purpose,
+            tab: tab.clone(),
+            socket,
+            cmd: spec.cmd,
+            deadline: now + allowed,
+            allowed,
+            since: now,
+            first: frame.retry_of.clone(),
+            checked: false,
+            stamp,
+        };
         self.sent.insert(rid.clone(), sent);
         self.push(Output::Send { sockets: vec![socket], frame: crate::frame::FromDaemon::Command(frame) });
         Some(rid)
+    }
+
+    /// How long the answer to a command may take.
+    pub(super) fn allowed(&self, spec: &Spec) -> u64 {
+        let limits = &self.config.limits;
+        match spec.deadline {
+            Deadline::Usual => limits.command,
+            Deadline::Times(times) => limits.command * times,
+            Deadline::Person => limits.ask,
+        }
     }
 
     pub(super) fn answer(&mut self, call: CallId, outcome: Result<Value, Refusal>) {
@@ -282,20 +306,20 @@ impl Router {
             .map(|(id, _)| *id)
             .collect();
         for id in waiting {
-            let Some(record) = self.calls.remove(&id) else { continue };
+            let Some(record) = self.calls.get(&id).cloned() else { continue };
             let owned = self.tabs.get(key).is_some_and(|tab| tab.backend == record.backend);
             // What it would act on now is another turn's (rule T4).
             let timely = self.conversation(&record.backend).turn_at_work() == record.turn;
             match command::by_cmd(record.cmd) {
-                Some(spec) if owned && timely => self.dispatch(id, record, spec, key, now),
-                _ if owned => self.answer(id, Err(Refusal::ConversationClosed)),
+                Some(spec) if owned && timely => self.place_again(id, record, spec, key, now),
+                _ if owned => self.not_sent(id, Refusal::ConversationClosed),
                 _ => {
                     let pinned = self.conversation(&record.backend).running().map(|turn| turn.aim.pin.clone());
                     if pinned == Some(Ok(key.clone())) {
                         self.pin_lost(&record.backend, key);
                     }
                     let candidates = self.candidates(&record.backend);
-                    self.answer(id, Err(Refusal::NotOwner { tab: key.clone(), candidates }));
+                    self.not_sent(id, Refusal::NotOwner { tab: key.clone(), candidates });
                 }
             }
         }

@@ -1,17 +1,14 @@
 //! Answers of panels: matched by their dispatch, checked for what they prove, and given to whoever waits (rules G7 to
-//! G11, T12).
+//! G10, T12). What happens when none comes stands in `again`.
 
 use super::{Output, Router};
-use crate::command::{self, Retry};
+use crate::command;
 use crate::fence;
 use crate::frame::{Reply, WorkflowIdentity};
-use crate::id::{Backend, CallId, Rid, SocketId, TabKey};
-use crate::ledger::{CallState, Lost, Purpose, Sent};
+use crate::id::{CallId, Rid, SocketId, TabKey};
+use crate::ledger::{Purpose, Sent};
 use crate::refusal::Refusal;
 use serde_json::{Value, json};
-
-/// Dispatches of unknown outcome that are remembered.
-const REMEMBERED: usize = 256;
 
 impl Router {
     pub(super) fn reply(&mut self, socket: SocketId, reply: Reply, now: u64) {
@@ -26,24 +23,21 @@ impl Router {
                 self.nack_about(socket, None, rid, "not_yours", "That command was sent to another tab.");
             }
             (None, rid) => {
-                let late_answer = reply.ask_id.clone();
-                if let Some(ask) = late_answer {
+                if let Some(ask) = reply.ask_id.clone() {
                     return self.late_answer(socket, &tab, &ask, reply, now);
                 }
-                let lost = self.lost.iter().find(|(lost, _)| Some(lost) == rid.as_ref()).map(|(_, lost)| lost.clone());
-                if let Some(lost) = lost {
-                    // Too late for the call; a run that was queued is ours all the same (rule F3).
-                    if let (true, "graph_run", Some(backend)) = (reply.ok && lost.tab == tab, lost.cmd, lost.backend) {
-                        let _ = self.run_queued(&backend, &tab, reply.result.as_ref(), now);
-                    }
-                } else {
-                    self.nack_about(socket, None, rid, "unknown_rid", "No command of that name is waiting.");
+                match rid {
+                    Some(rid) if self.late_reply(&tab, &rid, &reply, now) => {}
+                    rid => self.nack_about(socket, None, rid, "unknown_rid", "No command of that name is waiting."),
                 }
             }
         }
     }
 
-    fn matched(&mut self, rid: &Rid, sent: &Sent, reply: Reply, now: u64) {
+    pub(super) fn matched(&mut self, rid: &Rid, sent: &Sent, reply: Reply, now: u64) {
+        if let Some(first) = &sent.first {
+            self.settled(first);
+        }
         let identity = self.proven(&sent.tab, sent, &reply);
         match &sent.purpose {
             Purpose::Ask(ask) => self.answered(ask, reply, now),
@@ -52,7 +46,7 @@ impl Router {
                 if let Ok(Some(identity)) = identity {
                     self.bind(&sent.tab, identity);
                 }
-                self.gathered(*call, rid, &sent.tab, found);
+                self.gathered(*call, rid, &sent.tab, found, now);
             }
             Purpose::Retarget { .. } => {
                 if let Ok(Some(identity)) = &identity {
@@ -118,7 +112,11 @@ impl Router {
         let Some(spec) = command::by_cmd(sent.cmd) else { return };
         if !reply.ok {
             let refusal = match &reply.refusal {
-                Some(wire) => Refusal::from_wire(wire),
+                Some(wire) => match self.about_the_tab(call, sent, Refusal::from_wire(wire), now) {
+                    Some(refusal) => refusal,
+                    // It is waited for again.
+                    None => return,
+                },
                 None => Refusal::Failed {
                     failure: "failed".to_owned(),
                     message: reply.error.unwrap_or_else(|| "The panel could not do it and did not say why.".to_owned()),
@@ -152,7 +150,7 @@ impl Router {
         if sent.cmd == "graph_run" {
             match self.run_queued(&backend, &sent.tab, reply.result.as_ref(), now) {
                 Ok(true) => {}
-                Ok(false) => return self.outcome_unknown(rid, sent.clone(), Some(backend), call),
+                Ok(false) => return self.outcome_unknown(rid, sent, Some(backend), call),
                 Err(refusal) => return self.answer(call, Err(refusal)),
             }
         }
@@ -167,56 +165,6 @@ impl Router {
             }
         }
         self.answer(call, Ok(result));
-    }
-
-    /// A connection went: reads wait for the same proven tab (rule G11), writes are of unknown outcome, questions stay.
-    pub(super) fn commands_lost(&mut self, key: &TabKey, socket: SocketId, now: u64) {
-        let gone: Vec<Rid> =
-            self.sent.iter().filter(|(_, sent)| sent.socket == socket).map(|(rid, _)| rid.clone()).collect();
-        let proven = self.tabs.get(key).is_some_and(|tab| tab.identity.is_some());
-        for rid in gone {
-            let Some(sent) = self.sent.remove(&rid) else { continue };
-            let resend = proven && command::by_cmd(sent.cmd).is_some_and(|spec| spec.retry == Retry::Resend);
-            match sent.purpose {
-                Purpose::Ask(_) => {}
-                Purpose::Call(call) if resend => {
-                    let until = now + self.config.limits.reconnect;
-                    if let Some(record) = self.calls.get_mut(&call) {
-                        record.state = CallState::Parked { tab: key.clone(), until };
-                    }
-                }
-                _ => self.gave_up(rid, sent, now),
-            }
-        }
-    }
-
-    /// No answer will come, or not in time.
-    pub(super) fn gave_up(&mut self, rid: Rid, sent: Sent, now: u64) {
-        match &sent.purpose {
-            Purpose::Ask(_) => {}
-            Purpose::Gather(call) => self.gathered(*call, &rid, &sent.tab, None),
-            Purpose::Retarget { .. } => self.retarget_failed(&sent, Refusal::TargetUndetermined, now),
-            Purpose::Call(call) => {
-                let call = *call;
-                let read = command::by_cmd(sent.cmd).is_some_and(|spec| spec.retry == Retry::Resend);
-                if read {
-                    return self.answer(call, Err(Refusal::NoReply { after_ms: sent.allowed }));
-                }
-                let backend = self.calls.get(&call).map(|call| call.backend.clone());
-                self.outcome_unknown(&rid, sent, backend, call);
-            }
-        }
-    }
-
-    /// It may have been done: whoever called gets the token by which the panel's ledger tells.
-    fn outcome_unknown(&mut self, rid: &Rid, sent: Sent, backend: Option<Backend>, call: CallId) {
-        // A lost retry may never have reached the panel. What it retries is what the panel's ledger knows.
-        let token = self.calls.get(&call).and_then(|call| call.retry_of.clone()).unwrap_or_else(|| rid.clone());
-        self.lost.push_back((rid.clone(), Lost { tab: sent.tab, cmd: sent.cmd, backend }));
-        if self.lost.len() > REMEMBERED {
-            self.lost.pop_front();
-        }
-        self.answer(call, Err(Refusal::UnknownOutcome { token }));
     }
 }
 

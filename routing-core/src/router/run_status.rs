@@ -45,7 +45,7 @@ impl Router {
         let open: BTreeSet<String> = asked.keys().cloned().collect();
         let turn = self.conversation(&backend).turn_at_work();
         let state = CallState::Looking { wanted, open, found: BTreeMap::new() };
-        let record = Call { backend, turn, cmd: "run_status", args, retry_of: None, state };
+        let record = Call { backend, turn, cmd: "run_status", args, retry_of: None, frame: None, state };
         self.calls.insert(call, record);
         for (comfyui, prompt_ids) in asked {
             self.push(Output::LookAtRuns { comfyui, prompt_ids, call });

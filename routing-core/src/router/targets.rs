@@ -55,25 +55,33 @@ impl Router {
         let nobody = open.is_empty();
         let state = CallState::Gathering { open, found: Vec::new() };
         let turn = self.conversation(backend).turn_at_work();
-        let record = Call { backend: backend.clone(), turn, cmd: spec.cmd, args: Map::new(), retry_of: None, state };
+        let record = Call {
+            backend: backend.clone(),
+            turn,
+            cmd: spec.cmd,
+            args: Map::new(),
+            retry_of: None,
+            frame: None,
+            state,
+        };
         self.calls.insert(call, record);
         if nobody {
-            self.tell_workflows(call);
+            self.tell_workflows(call, now);
         }
     }
 
-    pub(super) fn gathered(&mut self, call: CallId, rid: &Rid, tab: &TabKey, result: Option<Value>) {
+    pub(super) fn gathered(&mut self, call: CallId, rid: &Rid, tab: &TabKey, result: Option<Value>, now: u64) {
         let Some(CallState::Gathering { open, found }) = self.calls.get_mut(&call).map(|call| &mut call.state) else {
             return;
         };
         open.retain(|one| one != rid);
         found.push((tab.clone(), result));
         if open.is_empty() {
-            self.tell_workflows(call);
+            self.tell_workflows(call, now);
         }
     }
 
-    fn tell_workflows(&mut self, call: CallId) {
+    fn tell_workflows(&mut self, call: CallId, now: u64) {
         let Some(record) = self.calls.get(&call).cloned() else { return };
         let CallState::Gathering { mut found, .. } = record.state else { return };
         let pin = match self.conversation(&record.backend).running() {
@@ -109,6 +117,9 @@ impl Router {
                         told["workflows"] = json!(list);
                     }
                     None => told["workflows"] = json!("unknown: the tab did not answer"),
+                }
+                if let Some(busy) = self.busy(&key, now) {
+                    told["busy"] = json!(busy);
                 }
                 told
             })
@@ -160,6 +171,7 @@ impl Router {
             cmd: "workflow_target_set",
             args: Map::new(),
             retry_of: None,
+            frame: None,
             state: CallState::Sent,
         };
         self.calls.insert(call, record);

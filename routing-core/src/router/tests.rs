@@ -1,6 +1,7 @@
 //! The rules, one by one, on the router alone. What needs a panel on the other side stands in the event scripts.
 #![allow(clippy::unwrap_used, reason = "a panic is the failure of a test")]
 
+mod again;
 mod attacks;
 mod bad_input;
 mod blind;

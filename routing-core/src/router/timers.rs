@@ -53,7 +53,7 @@ impl Router {
             .collect();
         for rid in silent {
             if let Some(sent) = self.sent.remove(&rid) {
-                self.gave_up(rid, sent, now);
+                self.silent(&rid, sent, now);
             }
         }
         let gone: Vec<CallId> = self
@@ -64,7 +64,7 @@ impl Router {
             .collect();
         for call in gone {
             let candidates = self.calls.get(&call).map(|call| self.candidates(&call.backend)).unwrap_or_default();
-            self.answer(call, Err(Refusal::TargetGone { candidates }));
+            self.not_sent(call, Refusal::TargetGone { candidates });
         }
         let due: Vec<PromptId> =
             self.runs.iter().filter(|(_, run)| run.due.is_some_and(|at| at <= now)).map(|(id, _)| id.clone()).collect();

@@ -170,7 +170,7 @@ impl World {
         if let Some(first) = &frame.retry_of {
             match self.tabs[tab].ledger.get(first) {
                 Some(true) => return Ok(json!({})),
-                Some(false) => return Err(Refusal::StillRunning { token: first.clone() }),
+                Some(false) => return Err(Refusal::StillRunning { token: first.clone(), busy: None }),
                 None => {}
             }
         }

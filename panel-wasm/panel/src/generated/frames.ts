@@ -131,6 +131,19 @@ any_ready: boolean,
 discovery_complete: boolean, };
 
 /**
+ * A command that a tab is at work on (report 65).
+ */
+export type Busy = {
+/**
+ * Its name on the wire.
+ */
+cmd: string,
+/**
+ * For how long, in milliseconds.
+ */
+for_ms: number, };
+
+/**
  * Take back a message that still waits.
  */
 export type CancelMessage = {
@@ -999,7 +1012,11 @@ token: Rid, } | { "code": "no_reply",
 /**
  * How long was waited, in milliseconds.
  */
-after_ms: number, } | { "code": "bad_reply",
+after_ms: number,
+/**
+ * What the tab is at work on meanwhile, where that is known.
+ */
+busy?: Busy | null, } | { "code": "bad_reply",
 /**
  * What was wrong.
  */
@@ -1023,7 +1040,11 @@ name: string, } | { "code": "panel_too_old" } | { "code": "still_running",
 /**
  * The first dispatch.
  */
-token: Rid, } | { "code": "conversation_closed" } | { "code": "overloaded",
+token: Rid,
+/**
+ * What it is, and for how long.
+ */
+busy?: Busy | null, } | { "code": "conversation_closed" } | { "code": "overloaded",
 /**
  * When to try again, in milliseconds.
  */

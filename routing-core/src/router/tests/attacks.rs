@@ -157,6 +157,7 @@ fn f3_a_run_that_answers_too_late_has_its_ticket() {
     let call = bench.call("run", json!({}));
     let rid = bench.command(1)["rid"].clone();
     bench.wait(10 * 60_000);
+    bench.wait(10 * 60_000);
     assert_eq!(bench.refusal(call).code(), "unknown_outcome");
     bench.frame(1, &json!({"rid": rid, "ok": true, "result": {"prompt_id": "p1"}, "workflow": workflow("w1")}));
     bench.end("claude");

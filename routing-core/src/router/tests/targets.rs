@@ -235,51 +235,6 @@ fn g10_a_retarget_without_a_tab_is_kept_and_said_to_be() {
 }
 
 #[test]
-fn g11_a_lost_write_is_of_unknown_outcome_and_a_lost_read_is_asked_again() {
-    let mut bench = begun();
-    let (write, read) = (bench.widget(), bench.outline());
-    bench.close(1);
-    let Refusal::UnknownOutcome { token } = bench.refusal(write).clone() else { panic!("another refusal") };
-    assert!(bench.answer(read).is_none());
-    bench.forget();
-    bench.join(2, "tab-1", "w1");
-    assert_eq!(bench.commands(2).len(), 1, "the read alone");
-    let again = bench.call("set_widget", json!({"node_id": 5, "widget": "steps", "value": 1, "retry_of": token}));
-    assert_eq!(bench.command(2)["retry_of"], json!(token));
-    bench.reply(2, json!({"previous": 0}), None);
-    bench.ok(again);
-    // The token of one command is none for another.
-    let other = bench.call("add_node", json!({"class_type": "VAE", "retry_of": token}));
-    assert_eq!(bench.refusal(other).code(), "bad_arguments");
-}
-
-#[test]
-fn g11_a_lost_retry_keeps_the_token_of_what_was_sent_first() {
-    let mut bench = begun();
-    let write = bench.widget();
-    bench.close(1);
-    let Refusal::UnknownOutcome { token: first } = bench.refusal(write).clone() else { panic!("another refusal") };
-    bench.join(2, "tab-1", "w1");
-    let again = bench.call("set_widget", json!({"node_id": 5, "widget": "steps", "value": 1, "retry_of": first}));
-    // Whether the retry arrived is not known. Only the first token leads to what may have run.
-    bench.close(2);
-    assert_eq!(*bench.refusal(again), Refusal::UnknownOutcome { token: first });
-}
-
-#[test]
-fn g11_a_write_without_an_answer_in_time_is_not_repeated_by_itself() {
-    let mut bench = begun();
-    let write = bench.widget();
-    let rid = bench.command(1)["rid"].clone();
-    bench.wait(20_000);
-    assert_eq!(bench.refusal(write).code(), "unknown_outcome");
-    // The answer that comes too late is nobody's, and no error of the panel.
-    bench.frame(1, &json!({"rid": rid, "ok": true, "result": {}}));
-    assert!(bench.nacks(1).is_empty());
-    assert_eq!(bench.commands(1).len(), 1);
-}
-
-#[test]
 fn g12_the_list_covers_every_tab_and_a_silent_one_is_unknown() {
     let mut bench = begun();
     bench.join(2, "tab-2", "w2");
