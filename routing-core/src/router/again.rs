@@ -85,6 +85,7 @@ impl Router {
                 if let Some(record) = self.calls.get_mut(&call) {
                     record.retry_of = Some(token.clone());
                 }
+                self.remember_lost(rid.clone(), &sent, None);
                 self.remember_lost(token.clone(), &sent, None);
                 self.send_again(call, Some(token), &sent.tab, Some(&sent), now);
             }

@@ -76,8 +76,8 @@ pub struct Call {
     pub also: Option<Aim>,
     /// It was not sent at once.
     pub parked: bool,
-    /// Its last dispatch.
-    pub rid: Option<Rid>,
+    /// Its dispatches: the first, and those by which the router asks what became of it.
+    pub rids: Vec<Rid>,
     /// Where it was carried out, and what was in front afterwards.
     pub ran: Option<Aim>,
     /// The write that it is, also when it is a retry.
@@ -186,7 +186,7 @@ impl World {
         let agent = &self.agents[backend];
         let turn = agent.turn();
         let aim = if turn.is_some() { agent.aim.clone() } else { agent.last.clone() };
-        Call { backend, kind, turn, aim, also: None, parked: false, rid: None, ran: None, operation: 0 }
+        Call { backend, kind, turn, aim, also: None, parked: false, rids: Vec::new(), ran: None, operation: 0 }
     }
 
     fn send_call(&mut self, number: u64, call: Call, tool: &str, arguments: Map<String, Value>) {
@@ -195,7 +195,7 @@ impl World {
         let call = CallId(number);
         self.input(Input::ToolCall { backend: name(backend), call, tool: tool.to_owned(), arguments });
         if let Some(open) = self.calls.get_mut(&number) {
-            open.parked = open.rid.is_none();
+            open.parked = open.rids.is_empty();
         }
     }
 

@@ -100,7 +100,7 @@ impl World {
         // A tab that the call named and that is not there, or not ours, is the caller's to replace.
         let named_badly = matches!(refusal, Refusal::NotOwner { .. } | Refusal::TargetGone { .. });
         // A panel that refused a retry has proved that nothing ran, so the call is made anew.
-        let disproved = call.kind == Kind::Retry && call.rid.is_some();
+        let disproved = call.kind == Kind::Retry && !call.rids.is_empty();
         let again = if named_badly || disproved { call.kind.anywhere() } else { call.kind };
         let second = copy.call(call.backend, again);
         copy.panels_work();

@@ -21,6 +21,19 @@ pub struct Flow {
     pub path: Option<WorkflowPath>,
 }
 
+/// What a panel's ledger knows of a command with an effect. No entry: it was not applied.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Known {
+    /// It waits for its turn.
+    Waits,
+    /// It was applied, and this was in front then.
+    Ran(WorkflowIdentity),
+    /// It was begun in a page that is gone.
+    Lost,
+    /// A repetition stands for it.
+    As(Rid),
+}
+
 /// A browser tab.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tab {
@@ -36,8 +49,8 @@ pub struct Tab {
     pub inbox: VecDeque<CommandFrame>,
     /// The router's name of it, from the welcome.
     pub key: TabKey,
-    /// What became of commands with an effect: `false`, begun or waiting; `true`, applied.
-    pub ledger: BTreeMap<Rid, bool>,
+    /// What became of commands with an effect.
+    pub(super) ledger: BTreeMap<Rid, Known>,
     generation: u8,
 }
 
@@ -103,6 +116,8 @@ impl World {
             one.flows = flows(tab, one.generation);
             one.front = 0;
             one.inbox.clear();
+            one.ledger.retain(|_, known| matches!(known, Known::Ran(_) | Known::Lost));
+            one.ledger.values_mut().for_each(|known| *known = Known::Lost);
         }
         self.apply_kept(tab);
         self.input(Input::SocketOpened { socket, viewer: false, comfyui: None });
@@ -141,12 +156,8 @@ impl World {
         self.hello(tab);
     }
 
-    /// A command arrives: what its ledger knows is answered at once, the rest waits for its turn.
+    /// A command arrives, and waits for its turn.
     pub(super) fn arrives(&mut self, tab: usize, frame: CommandFrame) {
-        if command::by_cmd(&frame.cmd).is_some_and(|spec| spec.retry == command::Retry::Token) {
-            let first = frame.retry_of.as_ref().and_then(|first| self.tabs[tab].ledger.get(first)).copied();
-            self.tabs[tab].ledger.insert(frame.rid.clone(), first.unwrap_or(false));
-        }
         self.tabs[tab].inbox.push_back(frame);
     }
 
@@ -154,26 +165,52 @@ impl World {
     pub(super) fn execute(&mut self, tab: usize) {
         let Some(frame) = self.tabs[tab].inbox.pop_front() else { return };
         let reply = match self.carry_out(tab, &frame) {
-            Ok(result) => {
-                let front = Tab::identity(self.tabs[tab].front());
-                json!({"rid": frame.rid, "ok": true, "result": result, "workflow": front})
-            }
-            Err(refusal) => {
-                self.tabs[tab].ledger.remove(&frame.rid);
-                json!({"rid": frame.rid, "ok": false, "refusal": refusal.to_wire()})
-            }
+            Ok((result, front)) => json!({"rid": frame.rid, "ok": true, "result": result, "workflow": front}),
+            Err(refusal) => json!({"rid": frame.rid, "ok": false, "refusal": refusal.to_wire()}),
         };
         self.says(tab, &reply);
     }
 
-    fn carry_out(&mut self, tab: usize, frame: &CommandFrame) -> Result<Value, Refusal> {
-        if let Some(first) = &frame.retry_of {
-            match self.tabs[tab].ledger.get(first) {
-                Some(true) => return Ok(json!({})),
-                Some(false) => return Err(Refusal::StillRunning { token: first.clone(), busy: None }),
-                None => {}
+    /// What the ledger answers instead of a second effect.
+    fn known(&self, tab: usize, frame: &CommandFrame) -> Option<Result<(Value, WorkflowIdentity), Refusal>> {
+        let first = frame.retry_of.as_ref()?;
+        let ledger = &self.tabs[tab].ledger;
+        let mut known = ledger.get(first)?;
+        while let Known::As(next) = known {
+            known = ledger.get(next)?;
+        }
+        Some(match known {
+            Known::Ran(front) => Ok((json!({}), front.clone())),
+            Known::Lost => Err(Refusal::UnknownOutcome { token: first.clone() }),
+            Known::Waits | Known::As(_) => Err(Refusal::StillRunning { token: first.clone(), busy: None }),
+        })
+    }
+
+    fn carry_out(&mut self, tab: usize, frame: &CommandFrame) -> Result<(Value, WorkflowIdentity), Refusal> {
+        if let Some(known) = self.known(tab, frame) {
+            return known;
+        }
+        let result = self.apply(tab, frame)?;
+        let front = Tab::identity(self.tabs[tab].front());
+        if command::by_cmd(&frame.cmd).is_some_and(|spec| spec.retry == command::Retry::Token) {
+            let ledger = &mut self.tabs[tab].ledger;
+            ledger.insert(frame.rid.clone(), Known::Ran(front.clone()));
+            if let Some(first) = &frame.retry_of {
+                ledger.insert(first.clone(), Known::As(frame.rid.clone()));
             }
         }
+        let ran = Aim { tab, uuid: front.uuid.clone() };
+        for call in self.calls.values_mut().filter(|call| call.rids.contains(&frame.rid)) {
+            call.ran = Some(ran.clone());
+        }
+        // The reply must not overtake the hello that tells of the same change.
+        if matches!(frame.cmd.as_str(), "workflow_open" | "workflow_new") {
+            self.hello(tab);
+        }
+        Ok((result, front))
+    }
+
+    fn apply(&mut self, tab: usize, frame: &CommandFrame) -> Result<Value, Refusal> {
         let fence_is_off = self.broken.contains("g5");
         self.tabs[tab].admits(frame, fence_is_off)?;
         let front = self.tabs[tab].front().uuid.clone();
@@ -226,17 +263,6 @@ impl World {
             }
             _ => json!({}),
         };
-        if let Some(applied) = self.tabs[tab].ledger.get_mut(&frame.rid) {
-            *applied = true;
-        }
-        let ran = Aim { tab, uuid: self.tabs[tab].front().uuid.clone() };
-        for call in self.calls.values_mut().filter(|call| call.rid.as_ref() == Some(&frame.rid)) {
-            call.ran = Some(ran.clone());
-        }
-        // The reply must not overtake the hello that tells of the same change.
-        if matches!(frame.cmd.as_str(), "workflow_open" | "workflow_new") {
-            self.hello(tab);
-        }
         Ok(result)
     }
 }

@@ -213,7 +213,7 @@ impl World {
                 let is = |kind: &str| text.contains(&format!("\"type\":\"{kind}\""));
                 let mut backends: Vec<usize> =
                     self.tab_of(*socket).map(|tab| self.tabs[tab].backend).into_iter().collect();
-                let about = |call: &Call| call.rid.as_ref().is_some_and(|rid| text.contains(&format!("\"{rid}\"")));
+                let about = |call: &Call| call.rids.iter().any(|rid| text.contains(&format!("\"{rid}\"")));
                 let answered = |call: &&Call| about(call);
                 backends.extend(self.calls.values().filter(answered).map(|call| call.backend));
                 let hello = is("hello");
@@ -401,14 +401,19 @@ impl World {
 
     /// The call that waited for its tab: told by its arguments, else the oldest of its kind.
     fn find_call(&self, tab: usize, frame: &CommandFrame) -> Option<u64> {
+        // What became of a dispatch is asked by its own id.
+        let asks = |call: &Call| frame.retry_of.as_ref().is_some_and(|first| call.rids.contains(first));
+        if let Some((number, _)) = self.calls.iter().find(|(_, call)| asks(call)) {
+            return Some(*number);
+        }
         let given = |name: &str| frame.args.get(name).and_then(Value::as_u64);
         let fits = |number: u64, call: &Call| match frame.cmd.as_str() {
             "graph_set_widget" => {
                 matches!(call.kind, Kind::Write | Kind::Retry) && given("value") == Some(call.operation)
             }
             "graph_outline" => call.kind == Kind::Read && given("max_chars").is_none_or(|chars| chars == 1000 + number),
-            "workflow_open" => matches!(call.kind, Kind::Open(_)) && call.rid.is_none(),
-            "workflow_new" => call.kind == Kind::New && call.rid.is_none(),
+            "workflow_open" => matches!(call.kind, Kind::Open(_)) && call.rids.is_empty(),
+            "workflow_new" => call.kind == Kind::New && call.rids.is_empty(),
             _ => false,
         };
         let here = Some(tab);
@@ -427,7 +432,7 @@ impl World {
             return self.breaks(Invariant::Once, format!("{} of call {number}, which was answered", frame.cmd));
         };
         let waited = call.parked;
-        call.rid = Some(frame.rid.clone());
+        call.rids.push(frame.rid.clone());
         let call = call.clone();
         if waited {
             self.saw(Sight::Waited);
@@ -513,7 +518,7 @@ impl World {
 
     fn note_refusal(&mut self, call: &Call, refusal: &Refusal) {
         match refusal {
-            Refusal::WorkflowInstanceMismatch { .. } if call.rid.is_some() => self.saw(Sight::FencedInPanel),
+            Refusal::WorkflowInstanceMismatch { .. } if !call.rids.is_empty() => self.saw(Sight::FencedInPanel),
             Refusal::WorkflowInstanceMismatch { .. } => self.saw(Sight::FencedInDaemon),
             Refusal::WorkflowMismatch { .. } => self.saw(Sight::Guarded),
             Refusal::TargetGone { .. } => self.saw(Sight::TargetGone),
