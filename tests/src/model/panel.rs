@@ -24,8 +24,6 @@ pub struct Flow {
 /// What a panel's ledger knows of a command with an effect. No entry: it was not applied.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Known {
-    /// It waits for its turn.
-    Waits,
     /// It was applied, and this was in front then.
     Ran(WorkflowIdentity),
     /// It was begun in a page that is gone.
@@ -182,7 +180,7 @@ impl World {
         Some(match known {
             Known::Ran(front) => Ok((json!({}), front.clone())),
             Known::Lost => Err(Refusal::UnknownOutcome { token: first.clone() }),
-            Known::Waits | Known::As(_) => Err(Refusal::StillRunning { token: first.clone(), busy: None }),
+            Known::As(_) => Err(Refusal::StillRunning { token: first.clone(), busy: None }),
         })
     }
 
