@@ -316,3 +316,40 @@ async fn report_053_a_run_without_a_prompt_id_is_no_success() {
     scene.end().await;
     scene.daemon.stop().await;
 }
+
+#[tokio::test]
+async fn report_054_a_run_that_was_refused_promises_nothing() {
+    let mut scene = scene(5).await;
+    let mismatch = json!({"code": "workflow_instance_mismatch", "stamped": "w1", "active": {"uuid": "w2", "handle": "tmp:w2", "title": "other"}});
+    let answers = [
+        json!({"error": "ComfyUI refused to run this: #5 KSampler: model is missing"}),
+        json!({"refusal": {"code": "failed", "failure": "rejected", "message": "#5 KSampler: model is missing"}}),
+        json!({"refusal": mismatch}),
+        json!({"queued": true}),
+    ];
+    for failed in answers {
+        let canvas = scene.tab.canvas.take().unwrap();
+        let call = scene.agent.begin("panel_run", json!({})).await;
+        let command = scene.tab.until(&json!({"cmd": "graph_run"})).await;
+        let mut reply = json!({"rid": command["rid"], "ok": failed.get("queued").is_some(), "workflow": canvas.identity()});
+        match (failed.get("refusal"), failed.get("error")) {
+            (Some(refusal), _) => reply["refusal"] = refusal.clone(),
+            (None, Some(error)) => reply["error"] = error.clone(),
+            (None, None) => reply["result"] = failed.clone(),
+        }
+        scene.tab.canvas = Some(canvas);
+        scene.tab.send(reply).await;
+        let answer = scene.agent.result(&call).await;
+        let text = answer["text"].as_str().unwrap().to_lowercase();
+        assert_eq!(answer["is_error"], true, "{failed}: {answer}");
+        assert!(answer["structured"]["refusal"]["code"].is_string(), "{failed}: {answer}");
+        for promise in ["told when", "notified", "has been queued", "was queued", "prompt_id"] {
+            assert!(!text.contains(promise), "{failed}: {answer}");
+        }
+    }
+    let status = scene.agent.call("panel_run_status", json!({})).await;
+    assert_eq!(status["structured"]["runs"], json!([]), "nothing waits for an end: {status}");
+    scene.end().await;
+    assert_eq!(scene.told().await, Vec::<String>::new());
+    scene.daemon.stop().await;
+}

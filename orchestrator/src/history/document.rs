@@ -107,7 +107,7 @@ fn markdown(row: &Row, agent: &str, all: bool) -> String {
             let detail = if detail.is_empty() { detail } else { format!(" {detail}") };
             format!("\n- `{}`{detail}\n", field("name").replace('`', ""))
         }
-        "notice" | "event" | "ask" | "answer" => format!("\n{}", quoted(text)),
+        "notice" | "blind" | "event" | "ask" | "answer" => format!("\n{}", quoted(text)),
         "turn_end" if !matches!(field("outcome"), "completed" | "put_back") => format!("\n_{}_\n", field("outcome")),
         "boundary" => format!("\n---\n\n_{}_\n", field("reason").replace('_', " ")),
         _ => String::new(),

@@ -203,7 +203,7 @@ impl Router {
             return false;
         };
         self.tabs.get(tab).is_some_and(|tab| tab.backend == backend)
-            && self.conversation(&backend).turn_at_work() == turn
+            && self.conversation(&backend).is_timely(turn)
     }
 
     /// What a call repeats, if it repeats one: a lost repetition may never have reached the panel, and its ledger knows the

@@ -37,8 +37,8 @@ impl Router {
         let mut args: Map<String, Value> = arguments.into_iter().filter(|(_, value)| !value.is_null()).collect();
         let tab = args.remove("tab").and_then(|tab| tab.as_str().map(TabKey::from));
         let retry_of = args.remove("retry_of").and_then(|rid| rid.as_str().map(Rid::from));
-        if self.boundaries.contains_key(&backend) {
-            // The agent that calls is being stopped (rule B2).
+        if self.boundaries.contains_key(&backend) || self.conversation(&backend).is_stopping() {
+            // The agent that calls is being stopped (rule B2), or the person pressed Stop and it has not noticed yet.
             return self.answer(call, Err(Refusal::ConversationClosed));
         }
         if let Some(token) = &retry_of
@@ -292,6 +292,15 @@ impl Router {
         self.push(Output::Answer { call, outcome });
     }
 
+    /// Calls that waited for their tab are carried out no more.
+    pub(super) fn refuse_parked(&mut self, backend: &Backend) {
+        let parked = |call: &Call| call.backend == *backend && matches!(call.state, CallState::Parked { .. });
+        let parked: Vec<CallId> = self.calls.iter().filter(|(_, call)| parked(call)).map(|(id, _)| *id).collect();
+        for id in parked {
+            self.not_sent(id, Refusal::ConversationClosed);
+        }
+    }
+
     /// A tab is back (rules T5, T6): calls that waited for it go out, questions are shown again, a kept re-target is
     /// applied.
     pub(super) fn tab_is_back(&mut self, key: &TabKey, first: bool, now: u64) {
@@ -309,7 +318,7 @@ impl Router {
             let Some(record) = self.calls.get(&id).cloned() else { continue };
             let owned = self.tabs.get(key).is_some_and(|tab| tab.backend == record.backend);
             // What it would act on now is another turn's (rule T4).
-            let timely = self.conversation(&record.backend).turn_at_work() == record.turn;
+            let timely = self.conversation(&record.backend).is_timely(record.turn);
             match command::by_cmd(record.cmd) {
                 Some(spec) if owned && timely => self.place_again(id, record, spec, key, now),
                 _ if owned => self.not_sent(id, Refusal::ConversationClosed),

@@ -141,6 +141,16 @@ impl Conversation {
         self.turn_at_work().is_none_or(|now| turn == Some(now))
     }
 
+    /// Whether a call of this turn may still be sent to a panel: no other runs (rule T4), and the person did not stop it.
+    pub(super) fn is_timely(&self, turn: Option<TurnId>) -> bool {
+        self.turn_at_work() == turn && !self.is_stopping()
+    }
+
+    /// The person pressed Stop, and the agent has not ended the turn yet.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| matches!(turn.phase, Phase::Stopping { .. }))
+    }
+
     pub(super) fn running_mut(&mut self) -> Option<&mut Turn> {
         self.turn.as_mut().filter(|turn| matches!(turn.phase, Phase::Running | Phase::Stopping { .. } | Phase::Ending))
     }

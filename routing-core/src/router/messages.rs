@@ -126,6 +126,7 @@ impl Router {
             Some(turn) => match turn.phase {
                 Phase::Running => {
                     turn.phase = Phase::Stopping { requeue };
+                    self.refuse_parked(&backend);
                     self.push(Output::Interrupt { backend });
                     true
                 }

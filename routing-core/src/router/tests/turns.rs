@@ -261,6 +261,43 @@ fn t8_a_turn_that_ended_in_spite_of_the_interrupt_is_not_repeated() {
 }
 
 #[test]
+fn t8_after_a_stop_nothing_is_written_while_the_agent_has_not_noticed() {
+    for requeue in [false, true] {
+        let mut bench = Bench::new();
+        bench.join(1, "tab-1", "w1");
+        bench.begin(1, "m1");
+        bench.close(1);
+        let parked = bench.widget();
+        bench.join(2, "tab-2", "w2");
+        bench.frame(2, &json!({"type": "interrupt", "requeue": requeue}));
+        assert_eq!(*bench.refusal(parked), Refusal::ConversationClosed);
+        bench.join(3, "tab-1", "w1");
+        let late = bench.widget();
+        assert_eq!(*bench.refusal(late), Refusal::ConversationClosed);
+        assert!(bench.commands(3).is_empty());
+        bench.end_as("claude", TurnOutcome::Interrupted);
+        bench.begin(3, "m2");
+        bench.widget();
+        assert_eq!(bench.commands(3).len(), 1, "the next turn's calls are carried out");
+    }
+}
+
+#[test]
+fn t8_a_write_that_was_lost_before_a_stop_is_of_unknown_outcome_and_not_repeated() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    bench.begin(1, "m1");
+    let lost = bench.widget();
+    bench.close(1);
+    bench.join(2, "tab-2", "w2");
+    bench.frame(2, &json!({"type": "interrupt"}));
+    assert_eq!(bench.refusal(lost).code(), "unknown_outcome");
+    bench.forget();
+    bench.join(3, "tab-1", "w1");
+    assert!(bench.commands(3).is_empty());
+}
+
+#[test]
 fn t8_cancelling_drops_a_message_wherever_it_waits() {
     let mut bench = Bench::new();
     bench.join(1, "tab-1", "w1");
