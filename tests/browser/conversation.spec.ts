@@ -1,58 +1,32 @@
 // The whole product: the real Claude program on a scripted model, the real daemon, the real ComfyUI frontend.
-import { join } from 'node:path'
-import { type BrowserContext } from '@playwright/test'
-import { root, startComfy, type ComfyServer } from './support/comfy'
-import {
-  claudeOn, makeHome, scriptedAcp, sessions, startDaemon, startModel, type Daemon, type DaemonHome, type ScriptedModel,
-} from './support/daemon'
+import { claudeOn, scriptedAcp, sessions, startDaemon, startModel, type ScriptedModel } from './support/daemon'
 import { expect, test } from './support/fixtures'
-import { activeWorkflowName, boot, command, ready, switchWorkflow, watch } from './support/page'
-import { Panel, linkCount, nodeTypes } from './support/panel'
+import { activeWorkflowName, command, ready, switchWorkflow } from './support/page'
+import { linkCount, nodeTypes, type Panel } from './support/panel'
+import { panelOf, startScene, type Scene } from './support/scene'
 
-const PACK = join(root, 'panel-wasm/comfyui')
-
-interface Scene {
-  model: ScriptedModel
-  home: DaemonHome
-  daemon: Daemon
-  comfy: ComfyServer
-  context: BrowserContext
-  one: Panel
-  two: Panel
-}
-
+let model: ScriptedModel
+let one: Panel
+let two: Panel
 let scene: Scene
 
 test.describe.configure({ mode: 'serial', timeout: 180_000 })
 
 test.beforeAll(async ({ browser, frontend }) => {
   test.setTimeout(180_000)
-  const model = await startModel()
-  const home = await makeHome((scratch) => `default_agent = "claude"\n${claudeOn(model, scratch)}\n${scriptedAcp('other', scratch)}`)
-  const daemon = await startDaemon(home)
-  const comfy = await startComfy({ frontend, packs: [PACK], environment: home.environment })
-  const context = await browser.newContext({ viewport: { width: 1400, height: 850 } })
-  const pages = [await context.newPage(), await context.newPage()] as const
-  for (const page of pages) {
-    watch(page)
-    await boot(page, comfy.url)
-    await command(page, 'Comfy.NewBlankWorkflow')
-  }
-  scene = { model, home, daemon, comfy, context, one: new Panel(pages[0]), two: new Panel(pages[1]) }
-  await scene.one.open()
-  await scene.two.open()
+  model = await startModel()
+  const configuration = (scratch: string): string => `default_agent = "claude"\n${claudeOn(model, scratch)}\n${scriptedAcp('other', scratch)}`
+  scene = await startScene(browser, frontend, configuration, { tabs: 2 })
+  one = scene.panel
+  two = panelOf(scene.panels, 1)
 })
 
 test.afterAll(async () => {
-  await scene.context.close()
-  await scene.comfy.stop()
-  await scene.daemon.stop()
-  await scene.model.stop()
-  scene.home.remove()
+  await scene.stop()
+  await model.stop()
 })
 
 test('a message in tab 1 is answered in both tabs, and edits land on the workflow it was about', async () => {
-  const { one, two } = scene
   const script = [
     '@@say I add two nodes.@@',
     '@@tool panel_add_node {"class_type": "VAEDecode"}@@',
@@ -72,7 +46,7 @@ test('a message in tab 1 is answered in both tabs, and edits land on the workflo
 })
 
 test('a new workflow in mid-turn: the next write is refused, nothing changes there, and the agent re-targets and goes on', async () => {
-  const { one, home, daemon } = scene
+  const { home, daemon } = scene
   const before = { session: sessions(home), agents: daemon.children() }
   const first = await activeWorkflowName(one.page)
   const script = [
@@ -96,7 +70,6 @@ test('a new workflow in mid-turn: the next write is refused, nothing changes the
 })
 
 test('two backends: no frame and no call crosses over', async () => {
-  const { one, two } = scene
   await two.part('backend').selectOption('other')
   await expect(two.rows('user')).toHaveCount(0)
   await two.send('@@say Only for the other one.@@ @@tool panel_add_node {"class_type": "VAEEncode"}@@ @@say Added.@@')
@@ -112,7 +85,7 @@ test('two backends: no frame and no call crosses over', async () => {
 })
 
 test('a reload and a restart of the daemon keep the conversation and the session', async () => {
-  const { one, home } = scene
+  const { home } = scene
   const before = sessions(home)
   await one.page.reload({ waitUntil: 'commit' })
   await ready(one.page)
@@ -127,4 +100,17 @@ test('a reload and a restart of the daemon keep the conversation and the session
   await one.idle()
   expect(sessions(home)['orchestrator::claude']).toBe(before['orchestrator::claude'])
   await expect(one.rows('say').filter({ hasText: 'I add two nodes.' })).toHaveCount(1)
+})
+
+test('f6 blind mode: the picture is withheld from the real agent, in words that it can act on', async () => {
+  await two.part('backend').selectOption('claude')
+  await one.part('blind').click()
+  await expect(one.part('blind')).toBeChecked()
+  await expect(two.part('blind')).toBeChecked()
+  // Without words of its own, the model repeats what the tool told it.
+  await two.send('@@tool panel_screenshot {}@@')
+  await two.said(/blind mode/i)
+  await two.idle()
+  await one.part('blind').click()
+  await expect(two.part('blind')).not.toBeChecked()
 })

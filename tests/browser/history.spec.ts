@@ -1,20 +1,9 @@
 // What is past, as a person uses it: back to a message, on with an earlier session, search, and saving the conversation.
 import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { type Page } from '@playwright/test'
-import { root, startComfy, type ComfyServer } from './support/comfy'
-import { makeHome, scriptedAcp, startDaemon, type Daemon, type DaemonHome } from './support/daemon'
+import { scriptedAcp } from './support/daemon'
 import { expect, test } from './support/fixtures'
 import { boot } from './support/page'
-import { Panel } from './support/panel'
-
-interface Scene {
-  home: DaemonHome
-  daemon: Daemon
-  comfy: ComfyServer
-  page: Page
-  panel: Panel
-}
+import { startScene, type Scene } from './support/scene'
 
 let scene: Scene
 
@@ -22,23 +11,10 @@ test.describe.configure({ mode: 'serial', timeout: 90_000 })
 
 test.beforeAll(async ({ browser, frontend }) => {
   test.setTimeout(120_000)
-  const home = await makeHome((scratch) => `default_agent = "one"\n${scriptedAcp('one', scratch)}\n`)
-  const daemon = await startDaemon(home)
-  const comfy = await startComfy({ frontend, packs: [join(root, 'panel-wasm/comfyui')], environment: home.environment })
-  const page = await browser.newPage({ viewport: { width: 1400, height: 850 } })
-  page.on('dialog', (dialog) => void dialog.accept())
-  await boot(page, comfy.url)
-  const panel = new Panel(page)
-  await panel.open()
-  scene = { home, daemon, comfy, page, panel }
+  scene = await startScene(browser, frontend, (scratch) => `default_agent = "one"\n${scriptedAcp('one', scratch)}\n`)
 })
 
-test.afterAll(async () => {
-  await scene.page.close()
-  await scene.comfy.stop()
-  await scene.daemon.stop()
-  scene.home.remove()
-})
+test.afterAll(() => scene.stop())
 
 test('b1 back to a message shows what was before it and gives its text back', async () => {
   const { panel } = scene

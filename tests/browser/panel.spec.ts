@@ -1,20 +1,9 @@
 // The panel as a person uses it, with a scripted agent behind it: queue, stop, pin, questions, plan, runs, New chat.
-import { join } from 'node:path'
-import { type Page } from '@playwright/test'
-import { root, startComfy, type ComfyServer } from './support/comfy'
-import { makeHome, scriptedAcp, startDaemon, type Daemon, type DaemonHome } from './support/daemon'
+import { scriptedAcp } from './support/daemon'
 import { expect, test } from './support/fixtures'
-import { activeWorkflowName, boot, command, switchWorkflow, watch } from './support/page'
-import { Panel, nodeTypes } from './support/panel'
-
-interface Scene {
-  home: DaemonHome
-  daemon: Daemon
-  comfy: ComfyServer
-  page: Page
-  panel: Panel
-  seen: ReturnType<typeof watch>
-}
+import { activeWorkflowName, command, switchWorkflow } from './support/page'
+import { nodeTypes } from './support/panel'
+import { startScene, type Scene } from './support/scene'
 
 let scene: Scene
 
@@ -22,24 +11,10 @@ test.describe.configure({ mode: 'serial', timeout: 90_000 })
 
 test.beforeAll(async ({ browser, frontend }) => {
   test.setTimeout(120_000)
-  const home = await makeHome((scratch) => `default_agent = "one"\n${scriptedAcp('one', scratch)}\n[limits]\nask = 20000\n`)
-  const daemon = await startDaemon(home)
-  const comfy = await startComfy({ frontend, packs: [join(root, 'panel-wasm/comfyui')], environment: home.environment })
-  const page = await browser.newPage({ viewport: { width: 1400, height: 850 } })
-  const seen = watch(page)
-  await boot(page, comfy.url)
-  await command(page, 'Comfy.NewBlankWorkflow')
-  const panel = new Panel(page)
-  await panel.open()
-  scene = { home, daemon, comfy, page, panel, seen }
+  scene = await startScene(browser, frontend, (scratch) => `default_agent = "one"\n${scriptedAcp('one', scratch)}\n[limits]\nask = 20000\n`)
 })
 
-test.afterAll(async () => {
-  await scene.page.close()
-  await scene.comfy.stop()
-  await scene.daemon.stop()
-  scene.home.remove()
-})
+test.afterAll(() => scene.stop())
 
 test('what a message acts on is in view, and typing reaches no shortcut of the canvas', async () => {
   const { panel, page } = scene
@@ -121,7 +96,6 @@ test('a run is queued, and the agent is told when it has ended', async () => {
 
 test('New chat clears the transcript and keeps the canvas', async () => {
   const { panel, page } = scene
-  page.once('dialog', (dialog) => void dialog.accept())
   await panel.part('new-chat').click()
   await expect(panel.rows('user')).toHaveCount(0)
   await panel.send('@@say A new beginning.@@')

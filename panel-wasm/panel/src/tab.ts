@@ -11,10 +11,20 @@ export async function tabIdentity(): Promise<string> {
   let candidate = sessionStorage.getItem(KEY) ?? crypto.randomUUID()
   for (;;) {
     if (await hold(locks, candidate)) {
-      sessionStorage.setItem(KEY, candidate)
+      keep(KEY, candidate)
       return candidate
     }
     candidate = crypto.randomUUID()
+  }
+}
+
+/** False when the storage, which the whole page shares, has no room left. */
+function keep(key: string, value: string): boolean {
+  try {
+    sessionStorage.setItem(key, value)
+    return true
+  } catch {
+    return false
   }
 }
 
@@ -45,7 +55,10 @@ export function remembered(): string[] {
   }
 }
 
-/** Keeps it over a reload: at most 64 short ids. */
+/**
+ * Keeps it over a reload: at most 64 short ids. Where there is no room, a reloaded page would take a command that was begun for
+ * one that never came; so that page gets an id of its own, and nothing is repeated in it (rule G11).
+ */
 export function remember(begun: string[]): void {
-  sessionStorage.setItem(BEGUN, JSON.stringify(begun))
+  if (!keep(BEGUN, JSON.stringify(begun))) sessionStorage.removeItem(KEY)
 }
