@@ -2,6 +2,7 @@
 //! the daemon serves.
 
 mod check;
+mod install;
 mod log;
 
 use crate::agent::{AgentBackend, Readiness};
@@ -10,11 +11,12 @@ use crate::store::home::{HomeChoice, Token, TokenError, TokenFile};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use serde_json::{Value, json};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use check::{Check, doctor};
-pub use log::{LogCommand, log};
+pub use install::{Install, Uninstall, install, uninstall};
+pub use log::{LogCommand, ReadError, log};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +25,7 @@ Examples:
   comfy-orchestrator serve --agent demo                       a helper that needs no model
   comfy-orchestrator serve --comfyui http://127.0.0.1:8188    which ComfyUI to use for tabs that do not tell
   comfy-orchestrator agents                                   which agents can be used, and what mends the others
+  comfy-orchestrator install --comfyui ~/ComfyUI              put the panel into that ComfyUI; restart it then
   comfy-orchestrator log search blue sampler                  what was said about it, the newest first
   comfy-orchestrator log export --session 1 -o talk.md        the newest session as Markdown
   comfy-orchestrator token rotate                             lock out everyone who has the old token
@@ -54,6 +57,10 @@ pub struct Cli {
 pub enum Command {
     /// Run the daemon until it is interrupted.
     Serve(Serve),
+    /// Put the panel into a ComfyUI, as a custom node that starts the daemon when none runs; or bring it to this version.
+    Install(Install),
+    /// Take the panel out of a ComfyUI again: exactly what was installed.
+    Uninstall(Uninstall),
     /// Show or replace the token that lets clients in.
     #[command(subcommand)]
     Token(TokenCommand),
@@ -82,6 +89,9 @@ pub struct Serve {
     /// can then talk to your agent. May be given several times.
     #[arg(long = "legacy-panel", value_name = "ORIGIN")]
     pub legacy_panels: Vec<String>,
+    /// End when standard input closes, as it does when the program that started this one is gone, however it went.
+    #[arg(long)]
+    pub stop_with_stdin: bool,
 }
 
 /// What can be done with the token.
@@ -124,10 +134,12 @@ impl Cli {
 
     /// Which home the person wants.
     pub fn home_choice(&self) -> HomeChoice {
-        match &self.home {
-            Some(path) if !path.as_os_str().is_empty() => HomeChoice::Given(path.clone()),
-            Some(_) | None => HomeChoice::Default,
-        }
+        self.given_home().map_or(HomeChoice::Default, |path| HomeChoice::Given(path.to_owned()))
+    }
+
+    /// The home that was named.
+    pub fn given_home(&self) -> Option<&Path> {
+        self.home.as_deref().filter(|path| !path.as_os_str().is_empty())
     }
 
     /// What the configuration is loaded with.
@@ -135,7 +147,8 @@ impl Cli {
         let serve = match &self.command {
             Command::Serve(serve) | Command::Doctor(serve) => serve.clone(),
             Command::Log(command) => Serve { port: command.which().port, ..Serve::default() },
-            Command::Token(_) | Command::Agents => Serve::default(),
+            Command::Install(install) => Serve { port: install.port, ..Serve::default() },
+            Command::Token(_) | Command::Agents | Command::Uninstall(_) => Serve::default(),
         };
         Flags {
             config: self.config.clone(),

@@ -10,6 +10,7 @@ pub mod conversation;
 pub mod fault;
 pub mod history;
 pub mod hub;
+pub mod install;
 pub mod serve;
 pub mod store;
 pub mod tools;

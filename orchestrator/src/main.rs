@@ -2,10 +2,11 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this file is what speaks to the terminal")]
 
 use orchestrator::agent;
-use orchestrator::cli::{self, Cli, Command};
+use orchestrator::cli::{self, Cli, Command, ReadError};
 use orchestrator::config::{Config, Environment};
+use orchestrator::install::InstallError;
 use orchestrator::serve::{Ready, serve};
-use orchestrator::store::home::{Home, Surroundings, TokenFile};
+use orchestrator::store::home::{Home, Surroundings, TokenError, TokenFile};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -44,39 +45,50 @@ pub(crate) fn main() -> ExitCode {
 type Failure = (&'static str, String);
 
 async fn run(cli: Cli) -> Result<ExitCode, Failure> {
-    let home = Home::prepare(&cli.home_choice(), &Surroundings::of_process())
-        .map_err(|error| (error.code(), error.to_string()))?;
-    let load = || {
+    let home = || {
+        Home::prepare(&cli.home_choice(), &Surroundings::of_process())
+            .map_err(|error| (error.code(), error.to_string()))
+    };
+    let load = |home: &Home| {
         Config::load(&cli.flags(), home.root(), &Environment::of_process())
             .map_err(|error| (error.code(), error.to_string()))
     };
     match &cli.command {
-        Command::Doctor(_) => Ok(doctor(&cli).await),
-        Command::Serve(_) => {
-            let config = load()?;
+        Command::Serve(asked) => {
+            let home = home()?;
+            let config = load(&home)?;
             let stop = CancellationToken::new();
             end_on_signal(stop.clone()).map_err(|error| ("signals", error.to_string()))?;
+            if asked.stop_with_stdin {
+                end_with_stdin(stop.clone());
+            }
             serve(config, home, stop, |ready| announce(ready, cli.json))
                 .await
                 .map_err(|error| (error.code(), error.to_string()))?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Install(asked) => told(cli::install(asked, cli.given_home(), cli.json), InstallError::code),
+        Command::Uninstall(asked) => told(cli::uninstall(asked, cli.json), InstallError::code),
         Command::Token(command) => {
-            let file = TokenFile::open(&home).map_err(|error| (error.code(), error.to_string()))?;
-            print!("{}", cli::token(*command, &file, cli.json).map_err(|error| (error.code(), error.to_string()))?);
-            Ok(ExitCode::SUCCESS)
+            let file = TokenFile::open(&home()?).map_err(|error| (error.code(), error.to_string()))?;
+            told(cli::token(*command, &file, cli.json), TokenError::code)
         }
         Command::Log(command) => {
-            let text =
-                cli::log(command, &load()?, &home, cli.json).map_err(|error| (error.code(), error.to_string()))?;
-            print!("{text}");
-            Ok(ExitCode::SUCCESS)
+            let home = home()?;
+            told(cli::log(command, &load(&home)?, &home, cli.json), ReadError::code)
         }
         Command::Agents => {
-            print!("{}", cli::agents(&load()?, cli.json, agent::build).await);
+            print!("{}", cli::agents(&load(&home()?)?, cli.json, agent::build).await);
             Ok(ExitCode::SUCCESS)
         }
+        Command::Doctor(_) => Ok(doctor(&cli).await),
     }
+}
+
+/// Prints what a command has to say.
+fn told<E: std::fmt::Display>(outcome: Result<String, E>, code: fn(&E) -> &'static str) -> Result<ExitCode, Failure> {
+    print!("{}", outcome.map_err(|error| (code(&error), error.to_string()))?);
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn doctor(cli: &Cli) -> ExitCode {
@@ -127,6 +139,15 @@ fn end_on_signal(stop: CancellationToken) -> std::io::Result<()> {
         }
     });
     Ok(())
+}
+
+/// Whoever started this program holds the other end, and lets it go by ending, however that happens.
+fn end_with_stdin(stop: CancellationToken) {
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        tracing::info!("standard input was closed: stopping");
+        stop.cancel();
+    });
 }
 
 fn fail(json: bool, code: &str, message: &str) -> ExitCode {

@@ -13,6 +13,9 @@ from urllib.parse import urlsplit
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, WSMsgType, WSServerHandshakeError, web
 
+from . import place
+from .launch import LAUNCHER
+
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 CONNECT_SECONDS = 3
 TRY_AGAIN_LATER = 1013
@@ -20,25 +23,6 @@ LOST_DAEMON = (TRY_AGAIN_LATER, "the connection to comfy-orchestrator was lost: 
 FORWARDING = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via")
 LOOPBACK_NAMES = {"localhost", "127.0.0.1", "::1"}
 DEFAULT_PORTS = {"http": 80, "https": 443}
-
-
-def home():
-    """The orchestrator's state folder."""
-    return os.path.expanduser(os.environ.get("COMFY_ORCHESTRATOR_HOME") or "~/.comfyui-mcp")
-
-
-def daemon_port():
-    """The port the daemon listens on."""
-    return int(os.environ.get("COMFYUI_MCP_BRIDGE_PORT") or 9101)
-
-
-def token():
-    """The capability that the daemon wants, or None. Read anew each time, so that a rotation works at once."""
-    try:
-        with open(os.path.join(home(), "token"), encoding="utf-8") as stored:
-            return stored.read().strip() or None
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 def _origin_parts(text):
@@ -110,7 +94,7 @@ def _own_url(request):
 
 async def _dial(session, request, capability):
     headers = {"Authorization": f"Bearer {capability}", "X-ComfyUI-Url": _own_url(request)}
-    connecting = session.ws_connect(f"http://127.0.0.1:{daemon_port()}/ws", headers=headers,
+    connecting = session.ws_connect(f"http://127.0.0.1:{place.port()}/ws", headers=headers,
                                     max_msg_size=MAX_FRAME_BYTES, heartbeat=20, autoclose=False)
     return await asyncio.wait_for(connecting, CONNECT_SECONDS)
 
@@ -144,15 +128,15 @@ async def socket(request):
         await _close(page, TRY_AGAIN_LATER, reason)
         return page
 
-    if not (capability := token()):
-        return await later(f"no token in {home()}: start comfy-orchestrator once")
+    if not (capability := place.token()):
+        return await later(f"no token in {place.home()}: start comfy-orchestrator once")
     async with ClientSession(timeout=ClientTimeout(total=None)) as session:
         try:
             daemon = await _dial(session, request, capability)
         except WSServerHandshakeError as failure:
-            return await later(f"port {daemon_port()} answered {failure.status}: restart comfy-orchestrator with this home")
+            return await later(f"port {place.port()} answered {failure.status}: restart comfy-orchestrator with this home")
         except (ClientError, OSError, asyncio.TimeoutError):
-            return await later(f"nothing on port {daemon_port()}: start comfy-orchestrator")
+            return await later(f"nothing on port {place.port()}: start comfy-orchestrator")
         inward = asyncio.ensure_future(_pipe(page, daemon, (1001, "the page went away")))
         outward = asyncio.ensure_future(_pipe(daemon, page, LOST_DAEMON))
         try:
@@ -171,13 +155,14 @@ async def status(request):
     """`GET /comfy_orchestrator/status`: whether the daemon can be reached, and what mends it if not."""
     if refused := _refused(request, need_origin=False):
         return refused
-    port, present = daemon_port(), token() is not None
+    port, present = place.port(), place.token() is not None
     try:
         _, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port), CONNECT_SECONDS)
         writer.close()
         reachable = True
     except (OSError, asyncio.TimeoutError):
         reachable = False
-    mend = None if reachable and present else f"start comfy-orchestrator (port {port}, home {home()})"
-    return web.Response(text=json.dumps({"daemon": reachable, "port": port, "token": present, "mend": mend}),
+    mend = None if reachable and present else f"start comfy-orchestrator (port {port}, home {place.home()})"
+    told = {"daemon": reachable, "port": port, "token": present, "launch": LAUNCHER.state, "mend": LAUNCHER.problem or mend}
+    return web.Response(text=json.dumps(told),
                         content_type="application/json", headers={"Cache-Control": "no-store"})

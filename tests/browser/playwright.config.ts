@@ -24,9 +24,9 @@ export default defineConfig<FrontendOptions>({
     launchOptions: { executablePath: browserPath(), args: browserArguments() },
   },
   projects: [
-    { name: 'shim', testMatch: /shim\.spec\.ts/ },
+    { name: 'shim', testMatch: /(shim|install)\.spec\.ts/ },
     { name: 'scripts', testMatch: /scripts\.spec\.ts/ },
-    { name: 'frontend-1.58.1', testIgnore: /(shim|scripts)\.spec\.ts/, use: { frontend: '1.58.1' } },
-    { name: 'frontend-1.49.6', testIgnore: /(shim|scripts)\.spec\.ts/, use: { frontend: '1.49.6' } },
+    { name: 'frontend-1.58.1', testIgnore: /(shim|install|scripts)\.spec\.ts/, use: { frontend: '1.58.1' } },
+    { name: 'frontend-1.49.6', testIgnore: /(shim|install|scripts)\.spec\.ts/, use: { frontend: '1.49.6' } },
   ],
 })

@@ -331,7 +331,8 @@ async fn report_054_a_run_that_was_refused_promises_nothing() {
         let canvas = scene.tab.canvas.take().unwrap();
         let call = scene.agent.begin("panel_run", json!({})).await;
         let command = scene.tab.until(&json!({"cmd": "graph_run"})).await;
-        let mut reply = json!({"rid": command["rid"], "ok": failed.get("queued").is_some(), "workflow": canvas.identity()});
+        let mut reply =
+            json!({"rid": command["rid"], "ok": failed.get("queued").is_some(), "workflow": canvas.identity()});
         match (failed.get("refusal"), failed.get("error")) {
             (Some(refusal), _) => reply["refusal"] = refusal.clone(),
             (None, Some(error)) => reply["error"] = error.clone(),

@@ -77,6 +77,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("PYTHONUNBUFFERED", "1")
         .env("COMFY_ORCHESTRATOR_HOME", &home)
+        // The daemon that is being run here is the one.
+        .env("COMFY_ORCHESTRATOR_START", "0")
         .env("COMFYUI_MCP_BRIDGE_PORT", port.to_string())
         .directory(&workspace.root);
     let (comfy, ready) = Service::start("ComfyUI stand-in", server)?;

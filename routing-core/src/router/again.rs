@@ -202,8 +202,7 @@ impl Router {
         let Some((backend, turn)) = self.calls.get(&call).map(|call| (call.backend.clone(), call.turn)) else {
             return false;
         };
-        self.tabs.get(tab).is_some_and(|tab| tab.backend == backend)
-            && self.conversation(&backend).is_timely(turn)
+        self.tabs.get(tab).is_some_and(|tab| tab.backend == backend) && self.conversation(&backend).is_timely(turn)
     }
 
     /// What a call repeats, if it repeats one: a lost repetition may never have reached the panel, and its ledger knows the

@@ -234,7 +234,7 @@ class Relaying(unittest.IsolatedAsyncioTestCase):
         url = f"http://127.0.0.1:{self.port}/comfy_orchestrator/status"
         async with self.session.get(url) as answer:
             body = await answer.text()
-            self.assertEqual(json.loads(body), {"daemon": True, "port": int(os.environ["COMFYUI_MCP_BRIDGE_PORT"]), "token": True, "mend": None})
+            self.assertEqual(json.loads(body), {"daemon": True, "port": int(os.environ["COMFYUI_MCP_BRIDGE_PORT"]), "token": True, "launch": "off", "mend": None})
             self.assertNotIn(SECRET, body)
         os.environ["COMFYUI_MCP_BRIDGE_PORT"] = str(unused_port())
         async with self.session.get(url) as answer:

@@ -41,9 +41,9 @@ export interface ComfyServer {
   stop(): Promise<void>
 }
 
-/** The environment in which Python finds aiohttp. */
+/** The environment in which Python finds aiohttp, and our custom node starts no daemon by itself. */
 export function pythonEnvironment(more: Record<string, string> = {}): NodeJS.ProcessEnv {
-  return { ...process.env, PYTHONPATH: join(tools, 'python'), PYTHONDONTWRITEBYTECODE: '1', PYTHONUNBUFFERED: '1', ...more }
+  return { ...process.env, PYTHONPATH: join(tools, 'python'), PYTHONDONTWRITEBYTECODE: '1', PYTHONUNBUFFERED: '1', COMFY_ORCHESTRATOR_START: '0', ...more }
 }
 
 /** The program that runs Python scripts. */

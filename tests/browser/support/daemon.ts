@@ -13,7 +13,8 @@ const agents = join(process.env['COMFY_TOOLS'] ?? join(root, 'target/tools'), 'a
 /** How long a program may take to say that it is up. */
 const READY_MS = 30_000
 
-function program(name: string): string {
+/** One of our programs, as built. */
+export function program(name: string): string {
   const path = join(programs, name)
   if (!existsSync(path)) throw new Error(`${path} is missing: cargo build -p orchestrator -p web-fixtures`)
   return path
