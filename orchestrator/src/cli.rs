@@ -2,6 +2,8 @@
 //! the daemon serves.
 
 mod check;
+mod daemon;
+mod detach;
 mod install;
 mod log;
 
@@ -15,6 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use check::{Check, doctor};
+pub use daemon::{DaemonError, Standing, standing, status, stop};
+pub use detach::{DetachError, detach, leave_the_terminal};
 pub use install::{Install, Uninstall, install, uninstall};
 pub use log::{LogCommand, ReadError, log};
 
@@ -22,6 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   comfy-orchestrator serve                                    listen on port 9101 with the first agent that is there
   comfy-orchestrator serve --port 0 --json                    take a free port and tell it as one JSON line
+  comfy-orchestrator serve --detach                           leave it running; `status` tells how it is, `stop` ends it
   comfy-orchestrator serve --agent demo                       a helper that needs no model
   comfy-orchestrator serve --comfyui http://127.0.0.1:8188    which ComfyUI to use for tabs that do not tell
   comfy-orchestrator agents                                   which agents can be used, and what mends the others
@@ -55,8 +60,12 @@ pub struct Cli {
 /// The commands.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Run the daemon until it is interrupted.
+    /// Run the daemon until it is interrupted; with --detach, leave it running.
     Serve(Serve),
+    /// Tell whether the daemon of a home and port runs, since when and in which version. Fails if it does not.
+    Status(OfPort),
+    /// End the daemon of a home and port in order, wherever it was started. No other process is ever touched.
+    Stop(OfPort),
     /// Put the panel into a ComfyUI, as a custom node that starts the daemon when none runs; or bring it to this version.
     Install(Install),
     /// Take the panel out of a ComfyUI again: exactly what was installed.
@@ -92,6 +101,21 @@ pub struct Serve {
     /// End when standard input closes, as it does when the program that started this one is gone, however it went.
     #[arg(long)]
     pub stop_with_stdin: bool,
+    /// Leave the daemon running without this terminal, and return once it serves. Its messages go to daemon-PORT.log in
+    /// the home folder.
+    #[arg(long, conflicts_with = "stop_with_stdin")]
+    pub detach: bool,
+    /// This is the process that stays.
+    #[arg(long, hide = true)]
+    pub detached: bool,
+}
+
+/// Which daemon of a home.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct OfPort {
+    /// Its port [default: 9101].
+    #[arg(long)]
+    pub port: Option<u16>,
 }
 
 /// What can be done with the token.
@@ -147,6 +171,7 @@ impl Cli {
         let serve = match &self.command {
             Command::Serve(serve) | Command::Doctor(serve) => serve.clone(),
             Command::Log(command) => Serve { port: command.which().port, ..Serve::default() },
+            Command::Status(of) | Command::Stop(of) => Serve { port: of.port, ..Serve::default() },
             Command::Install(install) => Serve { port: install.port, ..Serve::default() },
             Command::Token(_) | Command::Agents | Command::Uninstall(_) => Serve::default(),
         };

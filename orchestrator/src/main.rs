@@ -2,7 +2,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this file is what speaks to the terminal")]
 
 use orchestrator::agent;
-use orchestrator::cli::{self, Cli, Command, ReadError};
+use orchestrator::cli::{self, Cli, Command, DaemonError, ReadError};
 use orchestrator::config::{Config, Environment};
 use orchestrator::install::InstallError;
 use orchestrator::serve::{Ready, serve};
@@ -38,39 +38,65 @@ pub(crate) fn main() -> ExitCode {
     runtime.shutdown_background();
     match outcome {
         Ok(code) => code,
-        Err((code, message)) => fail(json, code, &message),
+        Err((code, message)) => fail(json, &code, &message),
     }
 }
 
-type Failure = (&'static str, String);
+type Failure = (String, String);
+
+fn failure(code: &str, error: &impl std::fmt::Display) -> Failure {
+    (code.to_owned(), error.to_string())
+}
 
 async fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let home = || {
         Home::prepare(&cli.home_choice(), &Surroundings::of_process())
-            .map_err(|error| (error.code(), error.to_string()))
+            .map_err(|error| failure(error.code(), &error))
     };
     let load = |home: &Home| {
         Config::load(&cli.flags(), home.root(), &Environment::of_process())
-            .map_err(|error| (error.code(), error.to_string()))
+            .map_err(|error| failure(error.code(), &error))
     };
     match &cli.command {
+        Command::Serve(asked) if asked.detach => {
+            let home = home()?;
+            let port = load(&home)?.server.port;
+            let detached = cli::detach(&home, port, std::env::args_os().skip(1).collect()).await;
+            let (ready, log) = detached.map_err(|error| failure(error.code(), &error))?;
+            repeat(&ready, &log, cli.json);
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Serve(asked) => {
+            if asked.detached {
+                cli::leave_the_terminal();
+            }
             let home = home()?;
             let config = load(&home)?;
             let stop = CancellationToken::new();
-            end_on_signal(stop.clone()).map_err(|error| ("signals", error.to_string()))?;
+            end_on_signal(stop.clone(), asked.detached).map_err(|error| failure("signals", &error))?;
             if asked.stop_with_stdin {
                 end_with_stdin(stop.clone());
             }
             serve(config, home, stop, |ready| announce(ready, cli.json))
                 .await
-                .map_err(|error| (error.code(), error.to_string()))?;
+                .map_err(|error| failure(error.code(), &error))?;
             Ok(ExitCode::SUCCESS)
+        }
+        Command::Status(_) => {
+            let home = home()?;
+            let (text, serves) =
+                cli::status(&home, &load(&home)?, cli.json).await.map_err(|error| failure(error.code(), &error))?;
+            print!("{text}");
+            Ok(if serves { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Command::Stop(_) => {
+            let home = home()?;
+            told(cli::stop(&home, &load(&home)?, cli.json).await, DaemonError::code)
         }
         Command::Install(asked) => told(cli::install(asked, cli.given_home(), cli.json), InstallError::code),
         Command::Uninstall(asked) => told(cli::uninstall(asked, cli.json), InstallError::code),
         Command::Token(command) => {
-            let file = TokenFile::open(&home()?).map_err(|error| (error.code(), error.to_string()))?;
+            let file = TokenFile::open(&home()?).map_err(|error| failure(error.code(), &error))?;
             told(cli::token(*command, &file, cli.json), TokenError::code)
         }
         Command::Log(command) => {
@@ -87,7 +113,7 @@ async fn run(cli: Cli) -> Result<ExitCode, Failure> {
 
 /// Prints what a command has to say.
 fn told<E: std::fmt::Display>(outcome: Result<String, E>, code: fn(&E) -> &'static str) -> Result<ExitCode, Failure> {
-    print!("{}", outcome.map_err(|error| (code(&error), error.to_string()))?);
+    print!("{}", outcome.map_err(|error| failure(code(&error), &error))?);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -119,10 +145,23 @@ fn announce(ready: &Ready, json: bool) {
     let _ = std::io::stdout().flush();
 }
 
-/// The first signal ends in order, the second at once.
-fn end_on_signal(stop: CancellationToken) -> std::io::Result<()> {
+/// What the daemon that stays said when it was ready.
+fn repeat(ready: &serde_json::Value, log: &std::path::Path, json: bool) {
+    if json {
+        println!("{ready}");
+        return;
+    }
+    let text = |name: &str| ready[name].as_str().unwrap_or_default();
+    println!("comfy-orchestrator {} serves on http://127.0.0.1:{}", text("version"), ready["port"]);
+    println!("It goes on without this terminal: `comfy-orchestrator stop` ends it. Its messages are in {}", log.display());
+}
+
+/// The first signal ends in order, the second at once. A terminal that goes ends what was started in it, unless it was
+/// told to stay.
+fn end_on_signal(stop: CancellationToken, stays: bool) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
     // Where the size of files is limited, a write beyond it is an error like others and not the end of the daemon.
     drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
     tokio::spawn(async move {
@@ -130,6 +169,11 @@ fn end_on_signal(stop: CancellationToken) -> std::io::Result<()> {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
+                _ = hangup.recv() => {
+                    if stays {
+                        continue;
+                    }
+                }
             }
             if stop.is_cancelled() {
                 std::process::exit(130);

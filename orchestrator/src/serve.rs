@@ -7,6 +7,7 @@ use crate::conversation::{Clock, Core, CoreParts, Found, Journal, KeeperParts};
 use crate::fault;
 use crate::hub::Hub;
 use crate::store::home::{Home, HomeError, TokenError, TokenFile};
+use crate::store::lock::{self, LockError, Owner, OwnerLock};
 use crate::store::log::{LogError, SqliteLog};
 use crate::store::sessions::{SessionStore, SessionsError};
 use crate::tools::Handles;
@@ -45,6 +46,9 @@ pub enum ServeError {
     /// The port.
     #[error(transparent)]
     Port(#[from] BindError),
+    /// Another daemon has this home and port.
+    #[error(transparent)]
+    Owned(#[from] LockError),
 }
 
 impl ServeError {
@@ -56,6 +60,7 @@ impl ServeError {
             Self::Log(error) => error.code(),
             Self::Sessions(error) => error.code(),
             Self::Port(error) => error.code(),
+            Self::Owned(error) => error.code(),
         }
     }
 }
@@ -82,6 +87,12 @@ pub async fn serve(
     let clock = Clock::start();
     let reserved = bridge::reserve(&config.server).await?;
     let address = reserved.address();
+    let epoch = uuid::Uuid::new_v4().simple().to_string()[..12].to_owned();
+    // Held to the end: who finds it free knows that nothing of this daemon is at work any more.
+    let mut owned = OwnerLock::acquire(&home.daemon(address.port()))?;
+    if let Err(error) = owned.sign(&this_process(address.port(), &epoch, clock.now_ms())) {
+        tracing::warn!(%error, "which process this is cannot be written, so `stop` and `status` will not know");
+    }
     let token = Arc::new(TokenFile::open(&home)?);
     let log = SqliteLog::open(&home, address.port(), clock.now_ms())?;
     let sessions = SessionStore::open(&home, address.port(), &std::env::temp_dir(), clock.now_ms())?;
@@ -102,7 +113,6 @@ pub async fn serve(
         config.agents.iter().map(|(name, agent)| (Backend::parse(name), agent::build(name, agent))).collect();
     let default = Backend::parse(&config.default_agent);
     let (found, looked) = look_at(agents.clone(), default.clone()).await;
-    let epoch = uuid::Uuid::new_v4().simple().to_string()[..12].to_owned();
     let handles = Arc::new(Handles::new(address));
     let journal = Journal::new(Arc::new(log.store));
     let (hub, inbox) = Hub::new(INBOX);
@@ -173,7 +183,21 @@ pub async fn serve(
         tracing::error!(%error, "the log could not be closed");
     }
     fault::at("stop-closed");
+    drop(owned);
     Ok(())
+}
+
+fn this_process(port: u16, epoch: &str, now_ms: i64) -> Owner {
+    let program = std::env::current_exe().unwrap_or_default();
+    Owner {
+        pid: std::process::id(),
+        port,
+        epoch: epoch.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        program_mark: lock::mark(&program),
+        program,
+        started_ms: now_ms,
+    }
 }
 
 /// What the picker shows.

@@ -159,6 +159,16 @@ impl Home {
         &self.root
     }
 
+    /// What the daemon of a port owns: its lock says which process that is.
+    pub fn daemon(&self, port: u16) -> PathBuf {
+        self.root.join(format!("daemon-{port}"))
+    }
+
+    /// Where a daemon without a terminal writes its messages.
+    pub fn daemon_log(&self, port: u16) -> PathBuf {
+        self.root.join(format!("daemon-{port}.log"))
+    }
+
     /// The conversation log of a port.
     pub fn conversations(&self, port: u16) -> PathBuf {
         self.root.join(format!("conversations-{port}.db"))

@@ -145,7 +145,7 @@ impl From<std::io::Error> for LogError {
 impl From<LockError> for LogError {
     fn from(error: LockError) -> Self {
         match error {
-            LockError::InUse { path } => Self::InUse { path },
+            LockError::InUse { path, .. } => Self::InUse { path },
             LockError::Io { source, .. } => Self::from(source),
         }
     }

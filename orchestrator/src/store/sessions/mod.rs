@@ -143,7 +143,7 @@ impl SessionsError {
 impl From<LockError> for SessionsError {
     fn from(error: LockError) -> Self {
         match error {
-            LockError::InUse { path } => Self::InUse { path },
+            LockError::InUse { path, .. } => Self::InUse { path },
             LockError::Io { path, source } => Self::of(&path, source),
         }
     }
