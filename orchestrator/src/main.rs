@@ -27,6 +27,8 @@ pub(crate) fn main() -> ExitCode {
                 .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,rmcp=warn")),
         )
         .with_ansi(false)
+        // A terminal that is gone takes no message, and no complaint about that.
+        .log_internal_errors(false)
         .init();
     let json = cli.json;
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {

@@ -172,7 +172,10 @@ impl Agent {
         *lock(&self.newest) = Some(Arc::clone(&session));
         if let Some(puppet) = &self.puppet {
             let name = &self.options.name;
-            puppet.tell(&json!({"event": "started", "session": session.id, "resumed": resumed, "name": name}));
+            let servers = &params["mcpServers"];
+            puppet.tell(&json!({
+                "event": "started", "session": session.id, "resumed": resumed, "name": name, "servers": servers,
+            }));
         }
         Ok(session)
     }
