@@ -28,6 +28,8 @@ pub struct Config {
     pub agents: BTreeMap<String, AgentConfig>,
     /// The agent of a tab that names none. Always one of `agents`.
     pub default_agent: String,
+    /// The person named the agents; otherwise they are what is tried without a configuration.
+    pub chosen: bool,
     /// The listener.
     pub server: ServerConfig,
     /// Bounds and deadlines.
@@ -121,7 +123,8 @@ impl Config {
                 Err(error) => return Err(error),
             },
         };
-        let mut agents = if file.agents.is_empty() { built_in_agents() } else { file.agents };
+        let chosen = !file.agents.is_empty();
+        let mut agents = if chosen { file.agents } else { built_in_agents() };
         if let Some(model) = environment.text("COMFYUI_MCP_PANEL_MODEL")? {
             for agent in agents.values_mut().filter(|agent| agent.kind == AgentKind::Claude) {
                 agent.model = Some(model.clone());
@@ -137,6 +140,7 @@ impl Config {
             server: server(file.server, flags, environment)?,
             limits: file.limits,
             agents,
+            chosen,
             source,
         })
     }

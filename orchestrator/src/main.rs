@@ -52,8 +52,7 @@ fn failure(code: &str, error: &impl std::fmt::Display) -> Failure {
 
 async fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let home = || {
-        Home::prepare(&cli.home_choice(), &Surroundings::of_process())
-            .map_err(|error| failure(error.code(), &error))
+        Home::prepare(&cli.home_choice(), &Surroundings::of_process()).map_err(|error| failure(error.code(), &error))
     };
     let load = |home: &Home| {
         Config::load(&cli.flags(), home.root(), &Environment::of_process())
@@ -155,7 +154,10 @@ fn repeat(ready: &serde_json::Value, log: &std::path::Path, json: bool) {
     }
     let text = |name: &str| ready[name].as_str().unwrap_or_default();
     println!("comfy-orchestrator {} serves on http://127.0.0.1:{}", text("version"), ready["port"]);
-    println!("It goes on without this terminal: `comfy-orchestrator stop` ends it. Its messages are in {}", log.display());
+    println!(
+        "It goes on without this terminal: `comfy-orchestrator stop` ends it. Its messages are in {}",
+        log.display()
+    );
 }
 
 /// The first signal ends in order, the second at once. A terminal that goes ends what was started in it, unless it was

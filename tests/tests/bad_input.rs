@@ -140,16 +140,20 @@ async fn an_agent_that_does_not_start_is_reported_and_the_next_message_is_tried_
 }
 
 #[tokio::test]
-async fn an_agent_that_never_gets_ready_is_given_up_at_its_deadline() {
-    let home = home_with(&["--hang-start"], "start = 700");
-    let daemon = home.start().await;
-    let mut tab = daemon.connect().await;
-    tab.hello("tab-1", None, SimpleCanvas::showing("w1")).await;
-    tab.say("m1", "hello?").await;
-    tab.until(&json!({"type": "ack", "kind": "working", "mid": "m1"})).await;
-    let notice = tab.until(&json!({"type": "entry", "kind": "notice", "code": "start_timeout"})).await;
-    assert!(notice["text"].as_str().unwrap().contains("not ready"), "{notice}");
-    daemon.stop().await;
+async fn report_074_an_agent_that_hangs_while_it_starts_is_given_up_and_the_stage_is_named() {
+    for (method, stage) in [("initialize", "answering the handshake"), ("session/new", "see whether one of them hangs")]
+    {
+        let home = home_with(&["--hang", method], "start = 700");
+        let daemon = home.start().await;
+        let mut tab = daemon.connect().await;
+        tab.hello("tab-1", None, SimpleCanvas::showing("w1")).await;
+        tab.say("m1", "hello?").await;
+        tab.until(&json!({"type": "ack", "kind": "working", "mid": "m1"})).await;
+        let notice = tab.until(&json!({"type": "entry", "kind": "notice", "code": "start_timeout"})).await;
+        let text = notice["text"].as_str().unwrap();
+        assert!(text.contains("not ready") && text.contains(stage), "{notice}");
+        daemon.stop().await;
+    }
 }
 
 #[tokio::test]

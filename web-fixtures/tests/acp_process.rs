@@ -136,7 +136,7 @@ async fn a_prompt_while_busy_waits_or_is_merged() {
 async fn it_misbehaves_where_told_to() {
     assert_eq!(Agent::start(&["--fail-start"]).exit_code().await, Some(1));
 
-    let mut agent = Agent::start(&["--hang-start"]);
+    let mut agent = Agent::start(&["--hang", "initialize"]);
     agent.send("initialize", json!({"protocolVersion": 1})).await;
     assert!(agent.is_silent().await);
 
@@ -177,7 +177,7 @@ async fn a_puppet_moves_as_its_strings_are_pulled() {
     strings.order(json!({"do": "delta", "text": "too early"})).await;
     assert_eq!(strings.event().await["event"], "refused");
     let session = agent.new_session(servers.clone()).await;
-    let started = json!({"event": "started", "session": session, "resumed": false, "name": "anna"});
+    let started = json!({"event": "started", "session": session, "resumed": false, "name": "anna", "servers": servers});
     assert_eq!(strings.event().await, started);
 
     let id = agent.send_prompt(&session, "@@say not played@@").await;

@@ -2,15 +2,13 @@
 //! which it makes when it is missing.
 
 use super::Cli;
+use super::daemon::{DaemonError, Standing, about_versions, standing};
 use crate::agent::{AgentBackend, AgentConfig};
-use crate::bridge::{Holder, who_holds};
 use crate::config::{ComfyUrl, Config, Environment};
 use crate::store::home::{Home, Surroundings, TokenFile};
 use serde::Serialize;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 
 /// How long ComfyUI may take to answer.
 const ASKING: Duration = Duration::from_secs(3);
@@ -46,10 +44,7 @@ pub async fn doctor(
         Err(error) => return vec![Check::new("home", false, error.to_string())],
     };
     checks.push(Check::new("home", true, home.root().display().to_string()));
-    checks.push(match TokenFile::open(&home) {
-        Ok(file) => Check::new("token", true, file.path().display().to_string()),
-        Err(error) => Check::new("token", false, error.to_string()),
-    });
+    checks.push(token(&home));
     let config = match Config::load(&cli.flags(), home.root(), environment) {
         Ok(config) => config,
         Err(error) => {
@@ -60,30 +55,48 @@ pub async fn doctor(
     let source =
         config.source.as_ref().map_or_else(|| "none, so the usual holds".into(), |path| path.display().to_string());
     checks.push(Check::new("configuration", true, source));
-    checks.push(port(SocketAddr::new(config.server.bind, config.server.port)).await);
+    checks.push(daemon(&home, &config).await);
     if let Some(url) = &config.server.comfyui {
         checks.push(comfyui(url).await);
     }
     for (name, agent) in &config.agents {
         let readiness = build(name, agent).probe().await;
         let usable = readiness.found && readiness.signed_in != Some(false);
-        // One usable agent is enough; of the others it is good to know.
+        // What nobody asked for may be absent, as long as there is another.
         checks.push(Check::new(
             format!("agent {name}"),
-            usable || *name != config.default_agent,
+            usable || (!config.chosen && *name != config.default_agent),
             super::words(&readiness),
         ));
     }
     checks
 }
 
-async fn port(address: SocketAddr) -> Check {
-    match TcpListener::bind(address).await {
-        Ok(_) => Check::new("port", true, format!("{address} is free")),
-        Err(error) => match who_holds(address).await {
-            holder @ Holder::Daemon { .. } => Check::new("port", true, format!("{address} is taken by {holder}")),
-            Holder::Unknown => Check::new("port", false, format!("{address}: {error}; choose another one with --port")),
-        },
+/// Its file is made by the first daemon, and not here.
+fn token(home: &Home) -> Check {
+    if !home.token().exists() {
+        return Check::new("token", true, format!("{} is made when the daemon starts", home.token().display()));
+    }
+    match TokenFile::open(home) {
+        Ok(file) => Check::new("token", true, file.path().display().to_string()),
+        Err(error) => Check::new("token", false, error.to_string()),
+    }
+}
+
+async fn daemon(home: &Home, config: &Config) -> Check {
+    let port = config.server.port;
+    match standing(home, &config.server).await {
+        Ok(Standing::Stopped) => Check::new("daemon", true, format!("none runs, and port {port} is free for one")),
+        Ok(Standing::Serves(owner)) => {
+            let versions = about_versions(&owner);
+            Check::new("daemon", versions.is_empty(), format!("{owner} serves.{versions}"))
+        }
+        Ok(Standing::PortTaken(holder)) => {
+            let mend = "end that, or choose another one with --port or in the configuration";
+            Check::new("daemon", false, format!("port {port} is taken by {holder}: {mend}"))
+        }
+        Ok(Standing::Unproven(owner)) => Check::new("daemon", false, DaemonError::Unproven(owner).to_string()),
+        Err(error) => Check::new("daemon", false, error.to_string()),
     }
 }
 

@@ -108,7 +108,9 @@ pub(super) fn about_versions(owner: &Owner) -> String {
         return format!(" This program is version {version}: `stop` and `serve` with it to use it.");
     }
     match was_replaced(owner) {
-        Some(true) => " Its program was replaced on disk since it started: stop and start it to use the new one.".to_owned(),
+        Some(true) => {
+            " Its program was replaced on disk since it started: stop and start it to use the new one.".to_owned()
+        }
         Some(false) | None => String::new(),
     }
 }
@@ -125,7 +127,9 @@ pub async fn status(home: &Home, config: &Config, as_json: bool) -> Result<(Stri
         return Ok((format!("{}\n", told(&standing, config, home)), serves));
     }
     let text = match &standing {
-        Standing::Stopped => format!("No daemon runs for port {port} and {root}. Start one with `comfy-orchestrator serve`.\n"),
+        Standing::Stopped => {
+            format!("No daemon runs for port {port} and {root}. Start one with `comfy-orchestrator serve`.\n")
+        }
         Standing::PortTaken(holder) => {
             format!("No daemon runs for {root}, and port {port} is taken by {holder}. Choose another with --port.\n")
         }

@@ -82,20 +82,22 @@ pub enum Format {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// There is no log of that port.
-    #[error("there is no log of port {port} in {home}: name another --port or --home")]
+    #[error("there is no log of port {port} in {home}. {}", one_of("Name another --home", "--port", ports))]
     NoLog {
         /// Which port.
         port: u16,
         /// Where it was looked for.
         home: String,
+        /// Ports that have one there.
+        ports: Vec<String>,
     },
     /// The agent has no log.
-    #[error("{agent} has said nothing here; there are logs of: {known}")]
+    #[error("nothing was said with {agent} here. {}", one_of("Nor with any other agent", "--agent", known))]
     NoConversation {
         /// Whose.
         agent: String,
         /// Whose there are.
-        known: String,
+        known: Vec<String>,
     },
     /// There is no such session.
     #[error("there is no session {name}: `log sessions` lists them")]
@@ -107,7 +109,7 @@ pub enum ReadError {
     #[error(transparent)]
     Log(#[from] LogError),
     /// The document cannot be written.
-    #[error("{} cannot be written: {source}; name a file that is not there yet", path.display())]
+    #[error("{} cannot be written ({source}): name a file that is not there yet, in a folder that is", path.display())]
     Output {
         /// Where to.
         path: PathBuf,
@@ -136,7 +138,7 @@ impl ReadError {
 pub fn log(command: &LogCommand, config: &Config, home: &Home, as_json: bool) -> Result<String, ReadError> {
     let port = config.server.port;
     if !home.conversations(port).exists() {
-        return Err(ReadError::NoLog { port, home: home.root().display().to_string() });
+        return Err(ReadError::NoLog { port, home: home.root().display().to_string(), ports: ports(home) });
     }
     let log = SqliteLog::open_to_read(home, port)?;
     let key = conversation(&log, command.which(), config)?;
@@ -185,6 +187,26 @@ pub fn log(command: &LogCommand, config: &Config, home: &Home, as_json: bool) ->
     }
 }
 
+/// What to name instead, in a sentence.
+fn one_of(none: &str, option: &str, known: &[String]) -> String {
+    match known {
+        [] => none.to_owned(),
+        known => format!("There is one with {option} {}", known.join(&format!(", or {option} "))),
+    }
+}
+
+/// Ports that have a log in this home.
+fn ports(home: &Home) -> Vec<String> {
+    let names = std::fs::read_dir(home.root()).into_iter().flatten().flatten();
+    let mut ports: Vec<u16> = names
+        .filter_map(|entry| {
+            entry.file_name().to_str()?.strip_prefix("conversations-")?.strip_suffix(".db")?.parse().ok()
+        })
+        .collect();
+    ports.sort_unstable();
+    ports.iter().map(u16::to_string).collect()
+}
+
 fn conversation(log: &dyn LogStore, which: &Which, config: &Config) -> Result<ConversationKey, ReadError> {
     let known = log.conversations()?;
     let wanted = match (&which.agent, known.as_slice()) {
@@ -195,7 +217,7 @@ fn conversation(log: &dyn LogStore, which: &Which, config: &Config) -> Result<Co
         return Ok(wanted);
     }
     let names: Vec<String> = known.iter().map(|key| key.backend().to_string()).collect();
-    Err(ReadError::NoConversation { agent: wanted.backend().to_string(), known: names.join(", ") })
+    Err(ReadError::NoConversation { agent: wanted.backend().to_string(), known: names })
 }
 
 /// A session by its number in the list, or by its id.

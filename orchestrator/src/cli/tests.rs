@@ -118,11 +118,20 @@ async fn doctor_names_what_is_wrong() {
         ("home", true),
         ("token", true),
         ("configuration", true),
-        ("port", false),
+        ("daemon", false),
         ("agent claude", true),
         ("agent demo", true),
     ];
     assert_eq!(states, expected);
+    assert!(!home.join("token").exists(), "a look makes no token");
+    std::fs::write(
+        home.join("config.toml"),
+        "default_agent = 'demo'\n[agents.demo]\nkind = 'demo'\n[agents.claude]\nkind = 'claude'\n",
+    )
+    .unwrap();
+    let checks = doctor(&cli, &surroundings, &Environment::of([]), fake).await;
+    let claude = checks.iter().find(|check| check.name == "agent claude");
+    assert_eq!(claude.map(|check| check.ok), Some(false), "the person wants it");
     std::fs::write(home.join("config.toml"), "port = 1").unwrap();
     let checks = doctor(&cli, &surroundings, &Environment::of([]), fake).await;
     assert_eq!(checks.last().map(|check| (check.name.as_str(), check.ok)), Some(("configuration", false)));

@@ -88,11 +88,13 @@ async fn starts_that_fail_are_told_apart() {
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("it started"),
     }
-    let bench = bench_with(&["--hang-start"]).await;
-    match bench.start_within(None, Duration::from_secs(1)).await {
-        Err(StartError::Timeout { stage, .. }) => assert_eq!(stage, "answering the handshake"),
-        Err(other) => panic!("{other}"),
-        Ok(_) => panic!("it started"),
+    for (method, at) in [("initialize", "answering the handshake"), ("session/new", "opening a session")] {
+        let bench = bench_with(&["--hang", method]).await;
+        match bench.start_within(None, Duration::from_secs(1)).await {
+            Err(StartError::Timeout { stage, .. }) => assert!(stage.starts_with(at), "{stage}"),
+            Err(other) => panic!("{other}"),
+            Ok(_) => panic!("it started"),
+        }
     }
     let mut bench = bench_with(&[]).await;
     bench.config.command = vec!["no-such-program-anywhere".into()];

@@ -157,6 +157,7 @@ impl Router {
         one.forget_target();
         one.retry_at = None;
         one.failed_starts = 0;
+        one.failed_turns = 0;
         let left = one.session.take();
         one.status = None;
         for commit in self.commits.values_mut().filter(|commit| commit.backend == backend) {

@@ -2,6 +2,7 @@
 
 use super::conversation::Phase;
 use super::messages::MID_TAKEN;
+use super::turns::pause_after;
 use super::{NewRow, Output, Placed, Router, row_frame};
 use crate::frame::{Ack, Say, Span, TurnAnchor, TurnState};
 use crate::id::{AskId, Backend, CallId, PromptId, Seq, SocketId, TurnId};
@@ -175,7 +176,7 @@ impl Router {
             Then::Answered { call, result, told } => self.answer_written(&backend, call, result, told, now),
             Then::Show => {}
             Then::Begin(turn) => self.begin(&backend, turn, now),
-            Then::End { turn, anchor } => self.ended(&backend, turn, anchor),
+            Then::End { turn, anchor } => self.ended(&backend, turn, anchor, now),
             Then::Boundary { socket, ack, kept } => {
                 let one = self.conversation(&backend);
                 one.start = last.seq;
@@ -222,7 +223,7 @@ impl Router {
             return self.settle_unused(backend, item.mid, item.seq, now);
         }
         self.conversation(backend).queue.push_back(item);
-        self.pump(backend);
+        self.pump_now(backend);
     }
 
     pub(super) fn append_failed(&mut self, append: u64, code: &str, message: &str, now: u64) {
@@ -272,7 +273,7 @@ impl Router {
             }
             Then::End { turn, anchor } => {
                 self.warn(&backend, message);
-                self.ended(&backend, turn, anchor);
+                self.ended(&backend, turn, anchor, now);
             }
             Then::Boundary { socket, ack, .. } => {
                 let ack = Ack { ok: false, ..ack }.message(message);
@@ -306,8 +307,8 @@ impl Router {
         for backend in backends {
             let members = self.members(&backend);
             self.send(members, Say { text: text.clone(), id: None, streamed: None });
-            if over && self.conversation(&backend).retry_at.is_some() {
-                self.pump(&backend);
+            if over {
+                self.pump_now(&backend);
             }
         }
     }
@@ -328,12 +329,13 @@ impl Router {
         }
     }
 
-    fn ended(&mut self, backend: &Backend, turn: TurnId, anchor: Option<String>) {
+    fn ended(&mut self, backend: &Backend, turn: TurnId, anchor: Option<String>, now: u64) {
         let one = self.conversation(backend);
         if one.turn.as_ref().is_none_or(|running| running.id != turn || running.phase != Phase::Ending) {
             return;
         }
         one.turn = None;
+        one.retry_at = pause_after(one.failed_turns).filter(|_| one.has_work()).map(|pause| now + pause);
         let status = one.status.clone();
         let members = self.members(backend);
         if let Some(uuid) = anchor {

@@ -46,6 +46,8 @@ pub(super) struct Conversation {
     pub(super) retry_at: Option<u64>,
     /// Starts of the agent that failed, since one went well.
     pub(super) failed_starts: usize,
+    /// Turns that failed, since one did not.
+    pub(super) failed_turns: usize,
     /// Rows that are done with although that could not be written down: the next end of a turn says so.
     pub(super) owed: Vec<Seq>,
     /// It was blind before the restart, and counts as blind until then (rule F6).
@@ -114,6 +116,7 @@ impl Conversation {
             kept: Vec::new(),
             retry_at: None,
             failed_starts: 0,
+            failed_turns: 0,
             owed: Vec::new(),
             blind_until: None,
             told_blind: false,

@@ -78,7 +78,7 @@ impl Router {
             .map(|(backend, _)| backend.clone())
             .collect();
         for backend in again {
-            self.pump(&backend);
+            self.pump_now(&backend);
         }
         self.blind_tick(now);
         self.questions_without_answer(now);

@@ -10,20 +10,36 @@ use crate::refusal::NoTarget;
 use crate::turn::{Aim, Item, Origin, Source, aim, put_back, take_batch};
 use serde_json::json;
 
-/// Pauses between attempts to start an agent, in milliseconds. After the last one what waits is reported.
+/// Pauses between attempts to start an agent, in milliseconds; after the last one what waits is reported. After turns that
+/// failed, one after the other, what waits pauses as long.
 const PAUSES: [u64; 3] = [500, 2_000, 8_000];
 
+/// How long what waits is held back after so many failed turns, in milliseconds.
+pub(super) fn pause_after(failed_turns: usize) -> Option<u64> {
+    let at = failed_turns.checked_sub(1)?;
+    PAUSES.get(at).or(PAUSES.last()).copied()
+}
+
 impl Router {
-    /// Starts the next turn if none is on its way and something waits. A turn whose agent did not start is tried again.
+    /// Ends a pause, because it is over or the person said something: a turn whose agent did not start is tried again, or
+    /// the next one starts.
+    pub(super) fn pump_now(&mut self, backend: &Backend) {
+        let one = self.conversation(backend);
+        let paused = one.retry_at.take().is_some();
+        match one.turn.as_ref().filter(|turn| paused && turn.phase == Phase::Waking) {
+            Some(turn) => {
+                let turn = turn.id;
+                self.push(Output::Wake { backend: backend.clone(), turn });
+            }
+            None => self.pump(backend),
+        }
+    }
+
+    /// Starts the next turn if none is on its way, something waits, and no pause is kept.
     pub(super) fn pump(&mut self, backend: &Backend) {
         let clearing = self.boundaries.contains_key(backend);
         let one = self.conversation(backend);
-        let again = one.retry_at.take().is_some();
-        if let Some(turn) = one.turn.as_ref().filter(|turn| again && turn.phase == Phase::Waking) {
-            let turn = turn.id;
-            return self.push(Output::Wake { backend: backend.clone(), turn });
-        }
-        if clearing || one.turn.is_some() || !one.has_work() {
+        if clearing || one.turn.is_some() || one.retry_at.is_some() || !one.has_work() {
             return;
         }
         one.last_turn = one.last_turn.next();
@@ -212,6 +228,10 @@ impl Router {
         let back = phase == Phase::Stopping { requeue: true } && *outcome == TurnOutcome::Interrupted;
         let id = turn.id;
         let batch = std::mem::take(&mut turn.batch);
+        one.failed_turns = match outcome {
+            TurnOutcome::Failed { .. } => one.failed_turns.saturating_add(1),
+            TurnOutcome::Completed | TurnOutcome::Interrupted => 0,
+        };
         let (keeps, done): (Vec<Item>, Vec<Item>) = batch.iter().cloned().partition(|item| match outcome {
             TurnOutcome::Completed => false,
             // What was told twice is told.

@@ -31,8 +31,8 @@ pub struct Options {
     pub puppet: Option<String>,
     /// End with an error instead of starting.
     pub fail_start: bool,
-    /// Read and never answer.
-    pub hang_start: bool,
+    /// Never answer this request.
+    pub hang: Option<String>,
     /// End the process in the middle of the first turn.
     pub exit_in_turn: bool,
     /// Neither offer nor answer `session/load`.
@@ -54,10 +54,6 @@ pub const NO_PUPPETEER: i32 = 4;
 pub async fn run(options: Options) -> anyhow::Result<()> {
     anyhow::ensure!(!options.fail_start, "told to fail at the start");
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
-    if options.hang_start {
-        while lines.next_line().await?.is_some() {}
-        return Ok(());
-    }
     let store = Store::open(options.state.clone())?;
     let agent = Arc::new(Agent {
         output: Output::start(),
@@ -112,6 +108,9 @@ impl Agent {
     }
 
     fn answer(self: &Arc<Self>, id: Value, method: &str, params: &Value) {
+        if self.options.hang.as_deref() == Some(method) {
+            return;
+        }
         let result = match method {
             "initialize" => Ok(self.introduction()),
             "authenticate" | "session/set_mode" | "session/set_model" => Ok(json!({})),

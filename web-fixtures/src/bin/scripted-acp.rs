@@ -19,9 +19,9 @@ struct Arguments {
     /// End with an error instead of starting.
     #[arg(long)]
     fail_start: bool,
-    /// Never answer anything.
-    #[arg(long)]
-    hang_start: bool,
+    /// Never answer this request, such as session/new.
+    #[arg(long, value_name = "METHOD")]
+    hang: Option<String>,
     /// End the process in the middle of the first turn.
     #[arg(long)]
     exit_in_turn: bool,
@@ -42,7 +42,7 @@ async fn main() {
         name: arguments.name,
         puppet: arguments.puppet,
         fail_start: arguments.fail_start,
-        hang_start: arguments.hang_start,
+        hang: arguments.hang,
         exit_in_turn: arguments.exit_in_turn,
         no_load: arguments.no_load,
         merge: arguments.merge,

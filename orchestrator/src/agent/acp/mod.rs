@@ -136,7 +136,7 @@ impl Opening<'_> {
             |program: &str| StartError::NotSignedIn { program: program.to_owned(), mend: agent.sign_in.clone() };
         if let Some(known) = self.launch.resume.as_ref().filter(|_| agent.can_load) {
             params["sessionId"] = json!(known);
-            return match self.call("session/load", &params, "loading the session").await? {
+            return match self.call("session/load", &params, LOADING).await? {
                 Ok(answer) => Ok((known.0.clone(), answer, false)),
                 Err(failure) if failure.signed_out() => Err(not_signed_in(self.program)),
                 Err(failure) => {
@@ -145,7 +145,7 @@ impl Opening<'_> {
                 }
             };
         }
-        match self.call("session/new", &params, "opening a session").await? {
+        match self.call("session/new", &params, OPENING).await? {
             Ok(answer) => match answer["sessionId"].as_str() {
                 Some(id) => Ok((id.to_owned(), answer, true)),
                 None => Err(self.protocol("it opened a session without a name".into())),
@@ -231,6 +231,12 @@ impl Opening<'_> {
         StartError::Protocol { program: self.program.to_owned(), reason }
     }
 }
+
+/// An agent that hangs here mostly waits for a tool server of its own configuration (report 74).
+const OPENING: &str =
+    "opening a session. It starts the tool servers of its own configuration then: see whether one of them hangs";
+const LOADING: &str =
+    "loading the session. It starts the tool servers of its own configuration then: see whether one of them hangs";
 
 /// The option by which newer agents let the model be chosen.
 fn model_option(answer: &Value) -> Option<&Value> {

@@ -419,3 +419,18 @@ fn report_050_an_end_that_the_agent_asked_for_starts_no_turn_of_its_own() {
         assert!(bench.unsettled("claude").is_empty());
     }
 }
+
+#[test]
+fn t8_a_completion_does_not_cut_short_the_pause_of_an_agent_that_does_not_start() {
+    let mut bench = queued(&["p1"]);
+    bench.end("claude");
+    bench.say(1, "m2");
+    let turn = bench.waking.remove(&Backend::from("claude")).unwrap();
+    let (code, message) = ("exited".to_owned(), "It ended.".to_owned());
+    bench.tell(Input::AgentFailed { backend: "claude".into(), turn, may_pass: true, code, message });
+    let before = wakes(&bench);
+    seen(&mut bench, "p1", success(&["a.png"]));
+    assert_eq!((events(&bench).len(), wakes(&bench)), (1, before));
+    bench.wait(500);
+    assert_eq!(wakes(&bench), before + 1);
+}

@@ -344,8 +344,34 @@ fn t8_a_start_that_fails_is_reported_and_the_next_message_is_tried() {
     let notices = bench.of_type(1, "entry").into_iter().filter(|entry| entry["kind"] == "notice");
     assert_eq!(notices.filter(|notice| notice["code"] == "not_found").count(), 1);
     assert_eq!(bench.of_type(1, "turn").last().unwrap()["state"], "done");
+    bench.wait(500);
     bench.ready("claude");
     assert!(bench.prompts()[0].contains("text of m2"));
+}
+
+#[test]
+fn t8_after_each_turn_in_which_the_agent_dies_what_waits_is_held_back_for_longer() {
+    let mut bench = Bench::new();
+    bench.join(1, "tab-1", "w1");
+    for mid in ["m1", "m2", "m3", "m4", "m5"] {
+        bench.say(1, mid);
+    }
+    let dies = || TurnOutcome::Failed { code: "exited".to_owned(), message: "It ended.".to_owned() };
+    for pause in [500, 2_000, 8_000] {
+        bench.ready("claude");
+        bench.end_as("claude", dies());
+        bench.wait(pause - 1);
+        assert!(!is_waking(&bench), "after {pause}");
+        bench.wait(1);
+        assert!(is_waking(&bench), "after {pause}");
+    }
+    bench.ready("claude");
+    bench.end("claude");
+    assert!(is_waking(&bench), "after a turn that went well nothing is held back");
+    bench.ready("claude");
+    bench.end_as("claude", dies());
+    bench.say(1, "m6");
+    assert!(is_waking(&bench), "nor what the person says then");
 }
 
 /// The agent ended while it was starting.
