@@ -47,6 +47,8 @@ pub enum CallState {
     },
     /// A question that waits for the person.
     Asking(AskId),
+    /// A job's ticket is written, then the Manager is asked to begin.
+    Beginning,
     /// ComfyUI is asked how runs stand.
     Looking {
         /// The runs, in the order in which they are told.
@@ -163,12 +165,20 @@ pub struct Run {
     pub ending: Option<Ending>,
     /// When it is told all the same, or given up.
     pub due: Option<u64>,
+    /// It is no run but a job of ComfyUI's Manager, and `title` says which: it belongs to the conversation and not to a
+    /// tab, and outlives a New chat (rule F4).
+    pub job: bool,
 }
 
 impl Run {
     /// A ticket that nothing is known of yet.
     pub fn new(backend: Backend, tab: TabKey, title: String, seq: Option<Seq>, comfyui: Option<String>) -> Self {
-        Self { backend, tab, title, seq, comfyui, sight: None, ending: None, due: None }
+        Self { backend, tab, title, seq, comfyui, sight: None, ending: None, due: None, job: false }
+    }
+
+    /// A job's ticket. `what` it installs.
+    pub fn of_job(backend: Backend, what: String, seq: Option<Seq>, comfyui: Option<String>) -> Self {
+        Self { job: true, ..Self::new(backend, TabKey::new(String::new()), what, seq, comfyui) }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod fence;
 pub mod frame;
 pub mod guard;
 pub mod id;
+pub mod job;
 pub mod ledger;
 pub mod panel;
 pub mod past;

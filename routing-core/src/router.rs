@@ -10,6 +10,7 @@ mod commits;
 mod conversation;
 mod events;
 mod input;
+mod jobs;
 mod messages;
 mod output;
 mod questions;
@@ -25,7 +26,7 @@ mod turns;
 #[cfg(test)]
 mod tests;
 
-pub use input::{Input, Pending, Placed, Restored};
+pub use input::{Input, JobBegun, Pending, Placed, Restored};
 pub use output::{Look, NewRow, Output, Reader, row_frame};
 
 use crate::frame::{BackendInfo, Model};
@@ -193,6 +194,7 @@ impl Router {
             Input::Restore { backend, restored } => self.restore(&backend, restored, now),
             Input::Notice { backend, text } => self.notice(&backend, &text, now),
             Input::RunsSeen { comfyui, runs, call } => self.runs_seen(&comfyui, runs, call, now),
+            Input::JobBegun { id, call, outcome } => self.job_begun(&id, call, outcome, now),
             Input::ComfyuiDown { comfyui, why, call } => self.comfyui_down(&comfyui, &why, call, now),
             Input::Backends { backends, models } => self.backends_changed(backends, models),
             Input::WallClock { ahead } => self.ahead = ahead,

@@ -150,6 +150,7 @@ impl Run {
             | Output::ResumeHint { .. }
             | Output::SetModel { .. }
             | Output::WatchRun { .. }
+            | Output::BeginJob { .. }
             | Output::UnwatchRun { .. }
             | Output::Log { .. } => {}
         }

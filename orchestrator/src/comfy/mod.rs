@@ -7,11 +7,14 @@
 //! watch begins. Nothing is asked in between.
 
 mod api;
+mod manager;
 mod read;
 mod watch;
 
 use api::Api;
 use routing_core::id::{CallId, PromptId};
+use routing_core::job::Job;
+use routing_core::router::JobBegun;
 use routing_core::run::Sight;
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
@@ -25,6 +28,19 @@ pub enum Order {
         comfyui: String,
         /// Which.
         prompt_id: PromptId,
+        /// It is a job of the Manager.
+        job: bool,
+    },
+    /// Have the Manager begin a job.
+    Begin {
+        /// Where.
+        comfyui: String,
+        /// Its id.
+        id: PromptId,
+        /// What.
+        job: Job,
+        /// For which call.
+        call: CallId,
     },
     /// Watch it no longer.
     Unwatch {
@@ -39,6 +55,8 @@ pub enum Order {
         comfyui: String,
         /// At which.
         prompt_ids: Vec<PromptId>,
+        /// They are jobs of the Manager.
+        jobs: bool,
         /// For which call.
         call: CallId,
     },
@@ -46,13 +64,25 @@ pub enum Order {
 
 /// What was learnt.
 #[derive(Debug)]
-pub struct Report {
-    /// Of which ComfyUI.
-    pub comfyui: String,
-    /// The call that asked, if one did.
-    pub call: Option<CallId>,
-    /// How runs stand, or why ComfyUI did not say.
-    pub seen: Result<Vec<(PromptId, Sight)>, String>,
+pub enum Report {
+    /// How runs and jobs stand.
+    Seen {
+        /// At which ComfyUI.
+        comfyui: String,
+        /// The call that asked, if one did.
+        call: Option<CallId>,
+        /// How they stand, or why ComfyUI did not say.
+        seen: Result<Vec<(PromptId, Sight)>, String>,
+    },
+    /// What the Manager said to a job.
+    Begun {
+        /// Which.
+        id: PromptId,
+        /// The call that asked.
+        call: CallId,
+        /// Whether it took it.
+        outcome: JobBegun,
+    },
 }
 
 /// Starts to take orders. Ends when the orders do.
@@ -65,13 +95,22 @@ pub fn spawn() -> (mpsc::UnboundedSender<Order>, mpsc::UnboundedReceiver<Report>
 
 async fn carry_out(mut todo: mpsc::UnboundedReceiver<Order>, reporter: mpsc::UnboundedSender<Report>) {
     let mut watches: BTreeMap<String, watch::Watch> = BTreeMap::new();
+    // A name of our own: with that of a page we would take its place. The Manager tells of a job whoever asked for it.
+    let client = format!("comfy-orchestrator-{}", uuid::Uuid::new_v4().simple());
     while let Some(order) = todo.recv().await {
         match order {
-            Order::Watch { comfyui, prompt_id } => {
-                let watch = watches
-                    .entry(comfyui)
-                    .or_insert_with_key(|comfyui| watch::Watch::begin(comfyui.clone(), reporter.clone()));
-                watch.add(prompt_id);
+            Order::Watch { comfyui, prompt_id, job } => {
+                let watch = watches.entry(comfyui).or_insert_with_key(|comfyui| {
+                    watch::Watch::begin(comfyui.clone(), client.clone(), reporter.clone())
+                });
+                watch.add(prompt_id, job);
+            }
+            Order::Begin { comfyui, id, job, call } => {
+                let (reporter, client) = (reporter.clone(), client.clone());
+                tokio::spawn(async move {
+                    let outcome = manager::begin(&comfyui, &client, &id, &job).await;
+                    let _ = reporter.send(Report::Begun { id, call, outcome });
+                });
             }
             Order::Unwatch { comfyui, prompt_id } => {
                 let idle = watches.get_mut(&comfyui).is_some_and(|watch| watch.remove(&prompt_id));
@@ -80,15 +119,16 @@ async fn carry_out(mut todo: mpsc::UnboundedReceiver<Order>, reporter: mpsc::Unb
                     watches.remove(&comfyui);
                 }
             }
-            Order::Look { comfyui, prompt_ids, call } => {
+            Order::Look { comfyui, prompt_ids, jobs, call } => {
                 let reporter = reporter.clone();
                 tokio::spawn(async move {
                     let seen = match Api::new(&comfyui) {
+                        Ok(api) if jobs => manager::look(&api, &prompt_ids).await,
                         Ok(api) => api.look(&prompt_ids).await,
                         Err(error) => Err(error),
                     };
                     let seen = seen.map_err(|error| error.to_string());
-                    let _ = reporter.send(Report { comfyui, call: Some(call), seen });
+                    let _ = reporter.send(Report::Seen { comfyui, call: Some(call), seen });
                 });
             }
         }

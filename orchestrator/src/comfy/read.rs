@@ -64,7 +64,7 @@ pub(super) fn frame(text: &str) -> Frame {
     let Ok(frame) = serde_json::from_str::<Value>(text) else { return Frame::Other };
     let kind = frame.get("type").and_then(Value::as_str).unwrap_or_default();
     let Some(data) = frame.get("data") else { return Frame::Other };
-    if kind == "status" {
+    if matches!(kind, "status" | "cm-task-started" | "cm-task-completed" | "cm-queue-status") {
         return Frame::QueueChanged;
     }
     let Some(id) = data.get("prompt_id").and_then(Value::as_str).map(PromptId::from) else { return Frame::Other };

@@ -3,6 +3,7 @@
 
 use super::Report;
 use super::api::{Api, ApiError};
+use super::manager;
 use super::read::{self, Frame};
 use futures_util::{SinkExt, StreamExt};
 use routing_core::id::PromptId;
@@ -30,6 +31,9 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 const STEADY: Duration = Duration::from_secs(10);
 /// A socket that says nothing is asked whether it is there, and let go when it does not answer.
 const ALIVE: Duration = Duration::from_secs(30);
+/// The Manager tells only whoever asked for a job that it goes on, and after a restart that was somebody else: while jobs are
+/// open they are looked at as often.
+const LOOK_AT_JOBS: Duration = Duration::from_secs(5);
 /// Longest frame that is read; pictures are sent to the page that queued, not to us.
 const MOST_BYTES: usize = 16 << 20;
 
@@ -44,21 +48,22 @@ pub(super) struct Watch {
 
 #[derive(Debug)]
 enum Change {
-    Add(PromptId),
+    Add(PromptId, bool),
     Remove(PromptId),
 }
 
 impl Watch {
-    pub(super) fn begin(comfyui: String, reporter: mpsc::UnboundedSender<Report>) -> Self {
+    /// `client`: the name under which its socket is opened.
+    pub(super) fn begin(comfyui: String, client: String, reporter: mpsc::UnboundedSender<Report>) -> Self {
         let (orders, changes) = mpsc::unbounded_channel();
-        let watcher = Watcher { comfyui, reporter, changes, runs: BTreeMap::new(), down: false };
+        let watcher = Watcher { comfyui, client, reporter, changes, runs: BTreeMap::new(), down: false };
         tokio::spawn(watcher.run());
         Self { open: BTreeSet::new(), orders }
     }
 
-    pub(super) fn add(&mut self, id: PromptId) {
+    pub(super) fn add(&mut self, id: PromptId, job: bool) {
         self.open.insert(id.clone());
-        let _ = self.orders.send(Change::Add(id));
+        let _ = self.orders.send(Change::Add(id, job));
     }
 
     /// Returns whether nothing is left to watch.
@@ -78,10 +83,13 @@ struct Known {
     heard: Option<Ending>,
     /// Outputs that the socket told.
     made: Vec<File>,
+    /// It is a job of the Manager.
+    job: bool,
 }
 
 struct Watcher {
     comfyui: String,
+    client: String,
     reporter: mpsc::UnboundedSender<Report>,
     changes: mpsc::UnboundedReceiver<Change>,
     runs: BTreeMap<PromptId, Known>,
@@ -97,8 +105,7 @@ impl Watcher {
             Ok(api) => api,
             Err(error) => return self.useless(&error).await,
         };
-        // A name of our own: with that of a page we would take its place.
-        let address = api.socket(&format!("comfy-orchestrator-{}", uuid::Uuid::new_v4().simple()));
+        let address = api.socket(&self.client);
         let config = WebSocketConfig::default().max_message_size(Some(MOST_BYTES)).max_frame_size(Some(MOST_BYTES));
         let mut pause = RETRY.0;
         loop {
@@ -168,6 +175,9 @@ impl Watcher {
                     self.look(api).await?;
                     rested_at = Instant::now() + begun.elapsed() * REST;
                 }
+                () = sleep_until(rested_at + LOOK_AT_JOBS), if look_at.is_none() && self.runs.values().any(|one| one.job) => {
+                    look_at = Some(Instant::now());
+                }
                 () = sleep_until(heard_at + ALIVE) => {
                     if asked || socket.send(Message::Ping(Vec::new().into())).await.is_err() {
                         return Ok(());
@@ -198,8 +208,8 @@ impl Watcher {
     /// Returns whether there is something new to look for.
     fn change(&mut self, change: Option<Change>) -> Result<bool, Over> {
         match change {
-            Some(Change::Add(id)) => {
-                self.runs.entry(id).or_default();
+            Some(Change::Add(id, job)) => {
+                self.runs.entry(id).or_default().job = job;
                 Ok(true)
             }
             Some(Change::Remove(id)) => {
@@ -244,11 +254,12 @@ impl Watcher {
         while let Ok(change) = self.changes.try_recv() {
             self.change(Some(change))?;
         }
-        let ids: Vec<PromptId> = self.runs.keys().cloned().collect();
-        if ids.is_empty() {
-            return Ok(());
-        }
-        match api.look(&ids).await {
+        let of_kind = |job: bool| {
+            let those = self.runs.iter().filter(|(_, known)| known.job == job);
+            those.map(|(id, _)| id.clone()).collect::<Vec<_>>()
+        };
+        let (prompts, jobs) = (of_kind(false), of_kind(true));
+        match look_at_all(api, &prompts, &jobs).await {
             Ok(seen) => {
                 let seen = seen.into_iter().map(|(id, sight)| {
                     let heard = self.runs.get(&id).and_then(|known| known.heard.clone());
@@ -280,15 +291,23 @@ impl Watcher {
         }
         if self.down || !changed.is_empty() {
             self.down = false;
-            let _ = self.reporter.send(Report { comfyui: self.comfyui.clone(), call: None, seen: Ok(changed) });
+            let _ = self.reporter.send(Report::Seen { comfyui: self.comfyui.clone(), call: None, seen: Ok(changed) });
         }
     }
 
     fn tell_down(&mut self, error: &ApiError) {
         if !std::mem::replace(&mut self.down, true) {
             tracing::info!(comfyui = %self.comfyui, %error, "ComfyUI does not say how runs stand");
-            let report = Report { comfyui: self.comfyui.clone(), call: None, seen: Err(error.to_string()) };
+            let report = Report::Seen { comfyui: self.comfyui.clone(), call: None, seen: Err(error.to_string()) };
             let _ = self.reporter.send(report);
         }
     }
+}
+
+async fn look_at_all(api: &Api, prompts: &[PromptId], jobs: &[PromptId]) -> Result<Vec<(PromptId, Sight)>, ApiError> {
+    let mut seen = if prompts.is_empty() { Vec::new() } else { api.look(prompts).await? };
+    if !jobs.is_empty() {
+        seen.extend(manager::look(api, jobs).await?);
+    }
+    Ok(seen)
 }

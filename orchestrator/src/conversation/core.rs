@@ -265,10 +265,11 @@ impl Core {
         }
     }
 
-    fn on_runs(&mut self, comfy::Report { comfyui, call, seen }: comfy::Report) {
-        self.feed(match seen {
-            Ok(runs) => Input::RunsSeen { comfyui, runs, call },
-            Err(why) => Input::ComfyuiDown { comfyui, why, call },
+    fn on_runs(&mut self, report: comfy::Report) {
+        self.feed(match report {
+            comfy::Report::Seen { comfyui, call, seen: Ok(runs) } => Input::RunsSeen { comfyui, runs, call },
+            comfy::Report::Seen { comfyui, call, seen: Err(why) } => Input::ComfyuiDown { comfyui, why, call },
+            comfy::Report::Begun { id, call, outcome } => Input::JobBegun { id, call, outcome },
         });
     }
 
@@ -364,10 +365,15 @@ impl Core {
             Output::Look { by, backend, look } => self.library.look(by, backend, look),
             Output::ResumeHint { backend, session } => self.order(&backend, Order::Hint(session)),
             Output::SetModel { backend, model } => self.order(&backend, Order::Model(model)),
-            Output::WatchRun { comfyui, prompt_id } => self.at_comfyui(comfy::Order::Watch { comfyui, prompt_id }),
+            Output::WatchRun { comfyui, prompt_id, job } => {
+                self.at_comfyui(comfy::Order::Watch { comfyui, prompt_id, job });
+            }
+            Output::BeginJob { comfyui, id, job, call } => {
+                self.at_comfyui(comfy::Order::Begin { comfyui, id, job, call });
+            }
             Output::UnwatchRun { comfyui, prompt_id } => self.at_comfyui(comfy::Order::Unwatch { comfyui, prompt_id }),
-            Output::LookAtRuns { comfyui, prompt_ids, call } => {
-                self.at_comfyui(comfy::Order::Look { comfyui, prompt_ids, call });
+            Output::LookAtRuns { comfyui, prompt_ids, jobs, call } => {
+                self.at_comfyui(comfy::Order::Look { comfyui, prompt_ids, jobs, call });
             }
             Output::Answer { call, outcome } => self.answer(call, outcome),
             Output::Log { event, detail } => tracing::warn!(event, detail, "routing"),

@@ -76,7 +76,7 @@ pub enum LockError {
         /// The lock file.
         path: PathBuf,
         /// Who holds it, if it says so.
-        owner: Option<Owner>,
+        owner: Option<Box<Owner>>,
     },
     /// The lock file could not be opened or locked. Code `io`.
     #[error("{} could not be locked ({source}): check that its folder is writable", path.display())]
@@ -112,7 +112,9 @@ impl OwnerLock {
             match lock.try_lock() {
                 Ok(()) => return Ok(Self { file: lock, path }),
                 Err(TryLockError::WouldBlock) if Instant::now() < patience => std::thread::sleep(LOOKED_AT / 10),
-                Err(TryLockError::WouldBlock) => return Err(LockError::InUse { owner: said(&path), path }),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(LockError::InUse { owner: said(&path).map(Box::new), path });
+                }
                 Err(TryLockError::Error(source)) => return Err(LockError::Io { path, source }),
             }
         }

@@ -330,6 +330,56 @@ pub const TABLE: &[Spec] = &[
         ),
         Site::Daemon,
     ),
+    at(
+        row(
+            "nodes_install",
+            Some("panel_install_node"),
+            Effect::Query,
+            &[
+                need("id", Kind::Text, "Name in the node registry, or author/repository."),
+                may("version", Kind::Text, "A version, `latest` or `nightly`. Default: latest."),
+                may("repository", Kind::Text, "Address of its repository; needed for `nightly`."),
+            ],
+            "Has ComfyUI-Manager install a node pack. You get a job id at once and are told when it has ended.",
+        ),
+        Site::Daemon,
+    ),
+    at(
+        row(
+            "model_install",
+            Some("panel_install_model"),
+            Effect::Query,
+            &[
+                need(
+                    "url",
+                    Kind::Text,
+                    "Where to download it from. The Manager takes only what its list or settings allow.",
+                ),
+                need("filename", Kind::Text, "How the file is called then."),
+                need("type", Kind::Text, "What it is, such as checkpoint, lora, vae, controlnet, upscale."),
+                may("name", Kind::Text, "For people. Default: the file's name."),
+                may("folder", Kind::Text, "Folder below models. Default: that of its type."),
+                may("base", Kind::Text, "What it goes with, such as SDXL or FLUX.1."),
+            ],
+            "Has ComfyUI-Manager download a model. You get a job id at once and are told when it has ended.",
+        ),
+        Site::Daemon,
+    ),
+    at(
+        row(
+            "job_status",
+            Some("panel_job_status"),
+            Effect::Query,
+            &[may(
+                "job_id",
+                Kind::Text,
+                "Which job. Default: every one of this conversation that has not ended, and the last \
+                 ones that have.",
+            )],
+            "Tells how installations stand: queued, running, done, failed, or unknown. You are told by yourself when one ends.",
+        ),
+        Site::Daemon,
+    ),
     row(
         "nodes_search",
         Some("panel_search_nodes"),

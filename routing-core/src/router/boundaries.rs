@@ -165,7 +165,8 @@ impl Router {
                 Then::Accept { cancelled: dropped, .. }
                 | Then::Inject { dropped, .. }
                 | Then::Ticket { dropped, .. } => *dropped = true,
-                Then::Question(_)
+                Then::Job { .. }
+                | Then::Question(_)
                 | Then::Answered { .. }
                 | Then::Show
                 | Then::Begin(_)
@@ -332,12 +333,13 @@ impl Router {
         one.last_turn = restored.last_turn;
         // Dropped by the boundary while they were being written: nothing else waits before it.
         let (dropped, pending): (Vec<_>, Vec<_>) =
-            restored.pending.into_iter().partition(|row| row.seq < restored.start);
+            restored.pending.into_iter().partition(|row| row.seq < restored.start && row.kind != "job");
         for row in dropped {
             let mid = row.body.get("mid").and_then(Value::as_str).map(MessageId::from);
             self.settle_unused(backend, mid, row.seq, now);
         }
-        let (tickets, rows): (Vec<_>, Vec<_>) = pending.into_iter().partition(|row| row.kind == "run");
+        let (tickets, rows): (Vec<_>, Vec<_>) =
+            pending.into_iter().partition(|row| matches!(row.kind.as_str(), "run" | "job"));
         for ticket in tickets {
             self.restore_ticket(backend, ticket.seq, &ticket.body);
         }

@@ -53,7 +53,8 @@ impl Router {
                     let told = self.tell_target(&backend);
                     self.answer(call, Ok(told));
                 }
-                "run_status" => self.run_status(backend, call, args, now),
+                "run_status" | "job_status" => self.run_status(backend, call, spec.cmd, args, now),
+                "nodes_install" | "model_install" => self.begin_job(backend, call, spec.cmd, args, now),
                 "conversation_search" => {
                     let words = args.get("words").and_then(Value::as_str).unwrap_or_default().to_owned();
                     self.push(Output::Look { by: Reader::Call(call), backend, look: Look::Search(words) });

@@ -6,7 +6,9 @@ use super::turns::pause_after;
 use super::{NewRow, Output, Placed, Router, row_frame};
 use crate::frame::{Ack, Say, Span, TurnAnchor, TurnState};
 use crate::id::{AskId, Backend, CallId, PromptId, Seq, SocketId, TurnId};
+use crate::job::Job;
 use crate::ledger::{Run, Told};
+use crate::refusal::Refusal;
 use crate::turn::Item;
 use serde_json::Value;
 
@@ -25,7 +27,7 @@ impl Commit {
     /// The ticket that it opens.
     pub(super) fn ticket(&self) -> Option<(&PromptId, &Run)> {
         match &self.then {
-            Then::Ticket { id, run, dropped: false } => Some((id, run)),
+            Then::Ticket { id, run, dropped: false } | Then::Job { id, run, .. } => Some((id, run)),
             _ => None,
         }
     }
@@ -62,6 +64,17 @@ pub(super) enum Then {
         run: Run,
         /// Its conversation was cleared while it was being written (rule B1).
         dropped: bool,
+    },
+    /// The ticket of a job: from here on it may be begun, and its end is waited for (rule F4).
+    Job {
+        /// The job's id.
+        id: PromptId,
+        /// Its ticket; `seq` is filled in.
+        run: Run,
+        /// What is to be done.
+        job: Job,
+        /// The call that asked.
+        call: CallId,
     },
     /// A question: show its card (rule F3).
     Question(AskId),
@@ -107,7 +120,8 @@ impl Then {
             | Self::Answered { .. }
             | Self::Show
             | Self::End { .. } => true,
-            Self::Accept { .. } | Self::Begin(_) | Self::Boundary { .. } => false,
+            // The agent can ask again; nothing was begun.
+            Self::Job { .. } | Self::Accept { .. } | Self::Begin(_) | Self::Boundary { .. } => false,
         }
     }
 }
@@ -171,6 +185,9 @@ impl Router {
                     return self.settle_unused(&backend, None, last.seq, now);
                 }
                 self.run_ticket(&id, Run { seq: Some(last.seq), ..run }, now);
+            }
+            Then::Job { id, run, job, call } => {
+                self.job_written(id, Run { seq: Some(last.seq), ..run }, job, call, now);
             }
             Then::Question(id) => self.question_written(&backend, &id, Some(last.seq), now),
             Then::Answered { call, result, told } => self.answer_written(&backend, call, result, told, now),
@@ -251,6 +268,10 @@ impl Router {
             Then::Ticket { id, run, dropped: false } => {
                 self.warn(&backend, message);
                 self.run_ticket(&id, run, now);
+            }
+            Then::Job { call, .. } => {
+                let message = format!("Nothing was begun: {message}");
+                self.answer(call, Err(Refusal::Failed { failure: code.to_owned(), message }));
             }
             Then::Question(id) => {
                 self.warn(&backend, message);

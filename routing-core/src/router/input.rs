@@ -139,6 +139,15 @@ pub enum Input {
         /// The call that asked.
         call: Option<CallId>,
     },
+    /// What became of an [`super::Output::BeginJob`].
+    JobBegun {
+        /// Which.
+        id: PromptId,
+        /// The call that asked.
+        call: CallId,
+        /// Whether the Manager took it.
+        outcome: JobBegun,
+    },
     /// A ComfyUI that was asked does not answer.
     ComfyuiDown {
         /// Which one.
@@ -207,4 +216,23 @@ pub struct Pending {
     pub body: Value,
     /// How many turns had taken it.
     pub turns: u32,
+}
+
+/// What a Manager said to a job.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum JobBegun {
+    /// It waits there.
+    Yes,
+    /// It was not taken, for certain.
+    No {
+        /// Stable: `no_manager`, `not_allowed`, `rejected`, `comfyui_down`.
+        code: &'static str,
+        /// What happened and what to do.
+        message: String,
+    },
+    /// The connection broke: it may have been taken.
+    Unknown {
+        /// For people.
+        why: String,
+    },
 }

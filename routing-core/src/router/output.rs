@@ -2,6 +2,7 @@
 
 use crate::frame::{Echo, Entry, ExportFormat, Extra, FromDaemon, Say};
 use crate::id::{AgentSessionId, Backend, CallId, ConversationKey, MessageId, PromptId, Seq, SocketId, TurnId};
+use crate::job::Job;
 use crate::past::Point;
 use crate::refusal::Refusal;
 use serde_json::Value;
@@ -122,6 +123,19 @@ pub enum Output {
         comfyui: String,
         /// Which.
         prompt_id: PromptId,
+        /// It is a job of its Manager.
+        job: bool,
+    },
+    /// Have a job begun by the Manager of a ComfyUI; answer with [`super::Input::JobBegun`].
+    BeginJob {
+        /// Where.
+        comfyui: String,
+        /// Its id there.
+        id: PromptId,
+        /// What.
+        job: Job,
+        /// For which call.
+        call: CallId,
     },
     /// Watch it no longer.
     UnwatchRun {
@@ -136,6 +150,8 @@ pub enum Output {
         comfyui: String,
         /// Which.
         prompt_ids: Vec<PromptId>,
+        /// They are jobs of its Manager.
+        jobs: bool,
         /// For which call.
         call: CallId,
     },

@@ -6,6 +6,7 @@ use super::conversation::Phase;
 use super::{Output, Router};
 use crate::frame::{Ack, PanelEvent};
 use crate::id::{Backend, PromptId, Seq, SocketId, TabKey, TurnId};
+use crate::job;
 use crate::ledger::{Run, Told};
 use crate::refusal::Refusal;
 use crate::run::{Ending, Sight, Status};
@@ -22,6 +23,8 @@ const AGREE_MS: u64 = 2_000;
 const GONE_MS: u64 = 3_000;
 /// The same for one that it never knew: it may be the wrong ComfyUI that is asked.
 const NEVER_SEEN_MS: u64 = 60_000;
+/// How long a ComfyUI may be away before what was queued there is told to be of unknown end.
+const GIVEN_UP_MS: u64 = 24 * 60 * 60 * 1_000;
 /// Longest id that is taken for one.
 const MOST_ID: usize = 200;
 
@@ -109,10 +112,16 @@ impl Router {
         let Some(id) = text("prompt_id").map(PromptId::from) else { return };
         let tab = TabKey::from(text("tab").unwrap_or_default());
         // The name of its tab is not given to another one.
-        self.tab_is_taken(&tab);
+        let job = text("what").map(str::to_owned);
+        if job.is_none() {
+            self.tab_is_taken(&tab);
+        }
         let comfyui = text("comfyui").map(str::to_owned).or_else(|| self.config.comfyui.clone());
         let title = text("title").unwrap_or_default().to_owned();
-        let run = Run::new(backend.clone(), tab, title, Some(seq), comfyui);
+        let run = match job {
+            Some(what) => Run::of_job(backend.clone(), what, Some(seq), comfyui),
+            None => Run::new(backend.clone(), tab, title, Some(seq), comfyui),
+        };
         self.watch(&id, &run);
         self.runs.insert(id, run);
     }
@@ -128,13 +137,13 @@ impl Router {
         }
     }
 
-    fn watch(&mut self, id: &PromptId, run: &Run) {
+    pub(super) fn watch(&mut self, id: &PromptId, run: &Run) {
         if let Some(comfyui) = run.comfyui.clone() {
-            self.push(Output::WatchRun { comfyui, prompt_id: id.clone() });
+            self.push(Output::WatchRun { comfyui, prompt_id: id.clone(), job: run.job });
         }
     }
 
-    fn unwatch(&mut self, id: &PromptId, run: &Run) {
+    pub(super) fn unwatch(&mut self, id: &PromptId, run: &Run) {
         if let Some(comfyui) = run.comfyui.clone() {
             self.push(Output::UnwatchRun { comfyui, prompt_id: id.clone() });
         }
@@ -142,9 +151,10 @@ impl Router {
 
     /// A conversation is cleared: its tickets go (rule B1). Returns their rows.
     pub(super) fn drop_runs(&mut self, backend: &Backend) -> Vec<Seq> {
-        let (gone, kept) = std::mem::take(&mut self.runs).into_iter().partition(|(_, run)| run.backend == *backend);
+        let goes = |run: &Run| run.backend == *backend && !run.job;
+        let (gone, kept) = std::mem::take(&mut self.runs).into_iter().partition(|(_, run)| goes(run));
         self.runs = kept;
-        self.told_runs.retain(|told| told.run.backend != *backend);
+        self.told_runs.retain(|told| !goes(&told.run));
         gone.iter().for_each(|(id, run)| self.unwatch(id, run));
         gone.into_values().filter_map(|run| run.seq).collect()
     }
@@ -153,7 +163,7 @@ impl Router {
     pub(super) fn run_reported(&mut self, socket: SocketId, key: &TabKey, id: PromptId, event: PanelEvent, now: u64) {
         let here = self.tabs.get(key).map(|tab| tab.backend.clone());
         // Only the tab that queued it, or one of the same conversation, is believed.
-        let believed = |run: &Run| run.tab == *key || Some(&run.backend) == here.as_ref();
+        let believed = |run: &Run| !run.job && (run.tab == *key || Some(&run.backend) == here.as_ref());
         let ours = match self.runs.get(&id) {
             Some(run) if believed(run) => {
                 self.panel_told(&id, Ending::from_panel(&event), now);
@@ -208,7 +218,11 @@ impl Router {
         call: Option<crate::id::CallId>,
         now: u64,
     ) {
-        self.silent_comfyuis.remove(comfyui);
+        if self.silent_comfyuis.remove(comfyui) {
+            // What was to be given up only because nobody could be asked is waited for again.
+            let there = self.runs.values_mut().filter(|run| run.comfyui.as_deref() == Some(comfyui));
+            there.filter(|run| run.ending.is_none() && run.sight != Some(Sight::Absent)).for_each(|run| run.due = None);
+        }
         for (id, sight) in &runs {
             if self.runs.get(id).is_some_and(|run| run.comfyui.as_deref() == Some(comfyui)) {
                 self.run_seen(id, sight.clone(), now);
@@ -234,7 +248,7 @@ impl Router {
                     let known_before = matches!(run.sight, Some(Sight::Queued { .. } | Sight::Running { .. }));
                     let grace = if known_before { GONE_MS } else { NEVER_SEEN_MS };
                     run.sight = Some(Sight::Absent);
-                    run.due.get_or_insert(now + grace);
+                    run.due = Some(run.due.map_or(now + grace, |due| due.min(now + grace)));
                 }
             },
             sight @ (Sight::Queued { .. } | Sight::Running { .. }) => {
@@ -258,6 +272,8 @@ impl Router {
         for id in waiting {
             self.run_due(&id, now);
         }
+        let there = self.runs.values_mut().filter(|run| run.comfyui.as_deref() == Some(comfyui));
+        there.for_each(|run| run.due = run.due.or(Some(now + GIVEN_UP_MS)));
         if let Some(call) = call {
             self.comfyui_silent(call, comfyui, why, now);
         }
@@ -279,15 +295,17 @@ impl Router {
     fn tell(&mut self, told: Told, now: u64) {
         let Told { id, run, ending } = &told;
         let backend = run.backend.clone();
-        let text = ending.told(id, &run.title);
-        let about = json!({
-            "event": "run", "prompt_id": id, "status": ending.status.word(), "images": ending.files_json(), "tab": run.tab,
-            "title": run.title,
-        });
+        let kind = if run.job { "job" } else { "run" };
+        let text = if run.job { job::told(id, &run.title, ending) } else { ending.told(id, &run.title) };
+        let mut about = json!({"event": kind, "prompt_id": id, "status": ending.status.word(), "title": run.title});
+        if !run.job {
+            about["images"] = json!(ending.files_json());
+            about["tab"] = json!(run.tab);
+        }
         // That nothing is known does not take the place of what may yet be.
         let key = match ending.status {
-            Status::Unknown => format!("run-unknown:{id}"),
-            Status::Success | Status::Error | Status::Interrupted => format!("run:{id}"),
+            Status::Unknown => format!("{kind}-unknown:{id}"),
+            Status::Success | Status::Error | Status::Interrupted => format!("{kind}:{id}"),
         };
         let mut row = self.event_row(&backend, &text, Some(key), about, now);
         row.settles = run.seq.into_iter().collect();

@@ -17,7 +17,11 @@ impl Router {
             .map(|sent| (sent.deadline, "command"));
         let parked = self.calls.values().filter_map(|call| match call.state {
             CallState::Parked { until, .. } => Some((until, "reconnect")),
-            CallState::Sent | CallState::Gathering { .. } | CallState::Asking(_) | CallState::Looking { .. } => None,
+            CallState::Sent
+            | CallState::Beginning
+            | CallState::Gathering { .. }
+            | CallState::Asking(_)
+            | CallState::Looking { .. } => None,
         });
         let asks = self.asks.values().filter(|ask| ask.call.is_some()).map(|ask| (ask.deadline, "ask"));
         let retries = self.conversations.values().filter_map(|one| one.retry_at).map(|at| (at, "retry"));

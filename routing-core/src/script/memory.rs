@@ -147,6 +147,7 @@ impl InMemory {
             | Output::Look { .. }
             | Output::Log { .. }
             | Output::WatchRun { .. }
+            | Output::BeginJob { .. }
             | Output::UnwatchRun { .. }
             | Output::LookAtRuns { .. } => {}
         }

@@ -335,6 +335,12 @@ fn questions(log: &Log<'_>, records: &Records, killed: bool, found: &mut Finding
     }
 }
 
+/// Events that wait, by their conversation: after a turn that failed they go along with the person's next message.
+pub(super) fn waiting_events(log: &[LogRow]) -> Vec<&str> {
+    let waits = |row: &&LogRow| row.kind == "event" && row.inbound && row.settled_by.is_none();
+    log.iter().filter(waits).map(|row| row.backend.as_str()).collect()
+}
+
 /// What keeps the end from being there, in words; nothing once all is settled.
 pub(super) fn unsettled(log: &[LogRow], records: &Records) -> Vec<String> {
     let mut waits = Vec::new();

@@ -19,6 +19,8 @@ use tokio::time::{Instant, sleep};
 const TABS: &[(&str, &str)] = &[("a", "one"), ("b", "one"), ("c", "two")];
 /// How long the end may take once all is calm.
 const SETTLED: Duration = Duration::from_secs(45);
+/// After so many looks, 40 ms apart, at which nothing but events waits, the person says something.
+const SAID_AGAIN: usize = 60;
 /// How long lines may still be rough once all is calm, in milliseconds.
 const RAIN_ENDS_MS: u64 = 500;
 /// How long an agent may outlive its daemon: its group is asked to end, and killed a second later.
@@ -345,16 +347,33 @@ impl Stage {
     /// Waits until nothing is under way any more.
     async fn settle(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + SETTLED;
-        let mut quiet = 0;
+        let (mut quiet, mut stuck, mut said) = (0, 0, 0);
         while quiet < 3 {
             self.pause(40).await?;
-            let waits = self.waits()?;
+            let log = read_log(&self.home, false)?;
+            let waits = check::unsettled(&log, &self.book.open());
             quiet = if waits.is_empty() { quiet + 1 } else { 0 };
+            let events = check::waiting_events(&log);
+            stuck = if !events.is_empty() && events.len() == waits.len() { stuck + 1 } else { 0 };
+            if stuck == SAID_AGAIN {
+                // The last turn failed: nothing but the person's next word takes them along.
+                said += 1;
+                self.say_again(&events, said);
+                stuck = 0;
+            }
             if Instant::now() > deadline {
                 return Err(format!("not settled: {}", waits.join("; ")));
             }
         }
         Ok(())
+    }
+
+    fn say_again(&self, backends: &[&str], time: usize) {
+        let of = |backend: &str| TABS.iter().find(|(_, of)| *of == backend).map(|(tab, _)| *tab);
+        let tabs: BTreeSet<&str> = backends.iter().filter_map(|backend| of(backend)).collect();
+        for tab in tabs {
+            self.send(tab, &format!("{tab}-again-{time}"), "say");
+        }
     }
 
     async fn stop(&mut self) -> Result<(), String> {

@@ -225,6 +225,7 @@ impl World {
             | Input::WallClock { .. }
             | Input::Backends { .. }
             | Input::RunsSeen { .. }
+            | Input::JobBegun { .. }
             | Input::ComfyuiDown { .. }
             | Input::Tick => plain(all),
             Input::Recalled { backend, .. }
@@ -294,6 +295,7 @@ impl World {
             | Output::Recall { .. }
             | Output::Look { .. }
             | Output::WatchRun { .. }
+            | Output::BeginJob { .. }
             | Output::UnwatchRun { .. }
             | Output::LookAtRuns { .. } => {}
             Output::Answer { call, outcome } => self.answered(call.0, &outcome, refused),

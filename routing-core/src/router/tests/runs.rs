@@ -47,7 +47,7 @@ fn watched(bench: &Bench) -> Vec<PromptId> {
     let mut open = Vec::new();
     for output in &bench.outputs {
         match output {
-            Output::WatchRun { prompt_id, comfyui } if comfyui == COMFY => open.push(prompt_id.clone()),
+            Output::WatchRun { prompt_id, comfyui, .. } if comfyui == COMFY => open.push(prompt_id.clone()),
             Output::UnwatchRun { prompt_id, .. } => open.retain(|id| id != prompt_id),
             _ => {}
         }
@@ -352,7 +352,7 @@ fn b1_a_cleared_conversation_watches_no_run() {
 /// The look that a call ordered.
 fn look(bench: &Bench) -> (Vec<PromptId>, CallId) {
     let look = bench.outputs.iter().rev().find_map(|output| match output {
-        Output::LookAtRuns { comfyui, prompt_ids, call } if comfyui == COMFY => Some((prompt_ids.clone(), *call)),
+        Output::LookAtRuns { comfyui, prompt_ids, call, .. } if comfyui == COMFY => Some((prompt_ids.clone(), *call)),
         _ => None,
     });
     look.expect("ComfyUI is asked")
