@@ -19,6 +19,7 @@ import tempfile
 from aiohttp import web
 
 from comfy.execution import worker
+from comfy.manager import manager_routes
 from comfy.packs import load_packs
 from comfy.routes import api_routes
 from comfy.state import Comfy
@@ -75,7 +76,7 @@ def build(options, user, port):
                   static_dir=os.path.realpath(options.static), step_ms=options.step_ms)
     app = web.Application(client_max_size=1 << 28, middlewares=[caching])
     pack_routes, scratch = load_packs(comfy, app, port, options.pack)
-    for table in (api_routes(comfy), userdata_routes(comfy), pack_routes):
+    for table in (api_routes(comfy), manager_routes(comfy), userdata_routes(comfy), pack_routes):
         for route in table:
             if isinstance(route, web.RouteDef):
                 app.router.add_route(route.method, route.path, route.handler, **route.kwargs)

@@ -64,6 +64,8 @@ scripts! {
     report_040_two_unsaved_workflows_of_one_name,
     report_041_the_pin_says_saved_the_edits_go_elsewhere,
     report_050_a_completion_starts_turn_after_turn,
+    report_062_a_write_whose_reply_never_came,
+    report_063_a_duplicate_of_a_running_command,
     report_064_a_background_tab_is_verified_by_its_ledger,
     report_065_a_busy_tab_is_not_taken_for_dead,
     report_068_the_first_write_after_a_reconnect,

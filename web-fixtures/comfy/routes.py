@@ -211,7 +211,7 @@ def api_routes(comfy: Comfy) -> web.RouteTableDef:
     async def fixture(request):
         return reply({"clients": list(comfy.sockets), "pending": [p.prompt_id for p in comfy.pending],
                       "running": comfy.running.prompt_id if comfy.running else None, "history": list(comfy.history),
-                      "packs": list(comfy.packs), "uptime_s": time.time() - comfy.started})
+                      "packs": list(comfy.packs), "jobs": list(comfy.manager.history), "uptime_s": time.time() - comfy.started})
 
     @routes.post("/fixture")
     async def control(request):
@@ -226,6 +226,8 @@ def api_routes(comfy: Comfy) -> web.RouteTableDef:
             comfy.muted_until = time.monotonic() + body["drop_sockets_ms"] / 1000
             for ws in list(comfy.sockets.values()):
                 await ws.close(code=1001)
+        if "manager" in body:
+            comfy.manager.set(body["manager"])
         if "send" in body:
             await comfy.send(body["send"]["type"], body["send"]["data"])
         return reply({"ok": True})

@@ -6,6 +6,8 @@ import os
 import time
 from dataclasses import dataclass, field
 
+from .manager import Manager
+
 # Enough of each model folder for the frontend's own default workflow to validate.
 MODELS = {
     "checkpoints": ["v1-5-pruned-emaonly-fp16.safetensors", "fixture-xl.safetensors"],
@@ -75,6 +77,7 @@ class Comfy:
     started: float = field(default_factory=time.time)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     settings: dict = field(default_factory=dict)
+    manager: Manager = field(default_factory=Manager)
 
     def __post_init__(self):
         os.makedirs(self.default_user(), exist_ok=True)

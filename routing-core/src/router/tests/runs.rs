@@ -434,3 +434,41 @@ fn t8_a_completion_does_not_cut_short_the_pause_of_an_agent_that_does_not_start(
     bench.wait(500);
     assert_eq!(wakes(&bench), before + 1);
 }
+
+#[test]
+fn f3_a_comfyui_that_stays_away_is_given_up_after_a_day_and_not_while_it_comes_back() {
+    let down = |bench: &mut Bench| {
+        bench.tell(Input::ComfyuiDown { comfyui: COMFY.to_owned(), why: "refused".to_owned(), call: None });
+    };
+    let day = 24 * 60 * 60 * 1_000;
+    let mut bench = queued(&["p1"]);
+    bench.end("claude");
+    seen(&mut bench, "p1", Sight::Running { progress: None });
+    down(&mut bench);
+    bench.wait(day - 1_000);
+    // It answers again, and has nothing new to say of the run.
+    bench.tell(Input::RunsSeen { comfyui: COMFY.to_owned(), runs: Vec::new(), call: None });
+    bench.wait(2 * day);
+    assert!(events(&bench).is_empty());
+    down(&mut bench);
+    bench.wait(day);
+    assert_eq!(events(&bench).len(), 1);
+    assert!(events(&bench)[0].contains("is not known"));
+    assert!(watched(&bench).is_empty(), "nobody asks any more");
+}
+
+#[test]
+fn f4_a_job_is_begun_only_when_its_ticket_is_on_disk() {
+    let begun = |bench: &Bench| bench.count(|output| matches!(output, Output::BeginJob { .. }));
+    let mut bench = queued(&[]);
+    bench.slow_log = true;
+    let call = bench.call("install_node", json!({"id": "x"}));
+    assert_eq!(begun(&bench), 0);
+    bench.refuse_write();
+    assert_eq!((begun(&bench), bench.refusal(call).code()), (0, "failed"));
+    bench.slow_log = true;
+    bench.call("install_node", json!({"id": "x"}));
+    bench.frame(1, &json!({"type": "new_session"}));
+    bench.catch_up();
+    assert_eq!(begun(&bench), 0, "nobody waits for it any more");
+}
