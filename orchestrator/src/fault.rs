@@ -62,6 +62,7 @@ const ROW_KINDS: &[&str] = &[
     "answer",
     "notice",
     "cancelled",
+    "blind",
     "boundary",
 ];
 

@@ -94,6 +94,19 @@ test('a run is queued, and the agent is told when it has ended', async () => {
   expect((await scene.comfy.state()).history).toHaveLength(1)
 })
 
+test('f4 an installation is in view while it goes on, and its end is told', async () => {
+  const { panel, comfy } = scene
+  await comfy.control({ manager: { ms: 1500 } })
+  await panel.send('@@tool panel_install_node {"id": "some-pack"}@@ @@say Asked for.@@')
+  await expect(panel.part('download')).toContainText('Installing')
+  await expect(panel.part('download')).toContainText('some-pack')
+  await panel.said('Asked for.')
+  await expect(panel.part('download')).toContainText('Installed', { timeout: 15_000 })
+  await expect(panel.rows('event').filter({ hasText: 'is done' })).toBeVisible()
+  await panel.idle()
+  await expect(panel.part('download')).toHaveCount(0, { timeout: 15_000 })
+})
+
 test('New chat clears the transcript and keeps the canvas', async () => {
   const { panel, page } = scene
   await panel.part('new-chat').click()

@@ -53,6 +53,7 @@ const ENGLISH = {
   newConversation: 'New conversation',
   reconnect: 'Connect again',
   runQueued: 'Run queued',
+  download: { downloading: 'Installing', done: 'Installed', error: 'Not installed', unknown: 'Installation of unknown end' } as Record<string, string>,
   notReady: 'This agent cannot work yet.',
   coreMissing: 'The panel could not start. Reload the page; if that does not help, build the panel again.',
   state: {

@@ -1,8 +1,11 @@
 // What the person sees, as plain data: the changes that the core tells, applied in order. Decides nothing.
 import type {
-  BackendInfo, ConnectionState, Hit, MessageState, Model, PastSession, Question, Row, TodoItem, UiChange,
+  BackendInfo, ConnectionState, Download, Hit, MessageState, Model, PastSession, Question, Row, TodoItem, UiChange,
 } from './generated/frames'
 import { strings, told } from './strings'
+
+/** How long an installation that ended stays in view, in milliseconds. */
+const ENDED_SHOWN_MS = 8_000
 
 /** A block that is still being written. */
 export interface Block {
@@ -59,6 +62,7 @@ export class View {
   questions = new Map<string, Question>()
   todo: TodoItem[] = []
   runs = new Map<string, Run>()
+  downloads: Download[] = []
   /** What is past is looked at. */
   pastOpen = false
   /** Undefined: not known yet, which is not none. */
@@ -112,8 +116,9 @@ export class View {
         return this.changed('head')
       case 'conversation':
         this.backend = change.backend
+        this.downloads = []
         this.closePast()
-        return
+        return this.changed('cards')
       case 'cleared':
         this.rows = []
         this.blocks.clear()
@@ -202,6 +207,10 @@ export class View {
       case 'run':
         this.run(change)
         return this.changed('cards')
+      case 'downloads':
+        this.downloads = change.downloads
+        setTimeout(() => this.forgetEnded(change.downloads), ENDED_SHOWN_MS)
+        return this.changed('cards')
       case 'notice':
         this.rows.push({ kind: 'notice', text: told(change.code, change.text), elsewhere: false })
         return this.changed('rows')
@@ -224,6 +233,13 @@ export class View {
       actsOn: change.acts_on,
       problem: change.code === undefined ? undefined : told(change.code, change.message),
     })
+  }
+
+  /** What ended is in the transcript, too. */
+  private forgetEnded(shown: Download[]): void {
+    if (this.downloads !== shown) return
+    this.downloads = shown.filter((one) => one.status === 'downloading')
+    this.changed('cards')
   }
 
   private run(change: Extract<UiChange, { change: 'run' }>): void {

@@ -192,6 +192,8 @@ daemon_frames! {
     HistoryExport(HistoryExport) = "history_export",
     /// A question was closed elsewhere: take its card away.
     AskClosed(AskClosed) = "ask_closed",
+    /// Which installations go on.
+    DownloadProgress(DownloadProgress) = "download_progress",
     /// A bounded queue is full.
     Overloaded(Overloaded) = "overloaded",
 }
@@ -528,6 +530,26 @@ pub struct Entry {
 pub struct AskClosed {
     /// Which.
     pub ask_id: crate::id::AskId,
+}
+
+/// The installations of a conversation that go on, and those that ended just now: all of them, each time one changes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema))]
+pub struct DownloadProgress {
+    /// In the order in which they were asked for.
+    pub downloads: Vec<Download>,
+}
+
+/// An installation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ts_rs::TS, schemars::JsonSchema))]
+pub struct Download {
+    /// Its job.
+    pub id: crate::id::PromptId,
+    /// What is installed, for people.
+    pub name: String,
+    /// `downloading`, `done`, `error` or `unknown`.
+    pub status: String,
 }
 
 /// A bounded queue is full; the socket is closed after it and the panel reads again from `after`.

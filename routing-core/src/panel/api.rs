@@ -1,7 +1,7 @@
 //! What goes into the panel's machine and what comes out of it: plain values, which cross the WASM border as JSON.
 
 use super::{Question, Row, TodoItem};
-use crate::frame::{AgentStatus, BackendInfo, ExportFormat, Hit, Model, PastSession, WorkflowIdentity};
+use crate::frame::{AgentStatus, BackendInfo, Download, ExportFormat, Hit, Model, PastSession, WorkflowIdentity};
 use crate::id::{AgentSessionId, AskId, ConversationKey, MessageId, PromptId, Rid, TabKey, WorkflowUuid};
 use crate::target::Target;
 use serde::{Deserialize, Serialize};
@@ -308,6 +308,11 @@ pub enum UiChange {
     Blind {
         /// It is.
         on: bool,
+    },
+    /// Installations that go on, and those that ended just now.
+    Downloads {
+        /// All of them.
+        downloads: Vec<Download>,
     },
     /// A document is complete.
     Exported {

@@ -55,6 +55,7 @@ impl Panel {
             // This panel goes on with a session rather than look at it.
             DaemonFrame::HistoryTranscript(_) => {}
             DaemonFrame::AskClosed(closed) => self.ask_closed(closed.ask_id),
+            DaemonFrame::DownloadProgress(frame) => self.show(UiChange::Downloads { downloads: frame.downloads }),
             DaemonFrame::Overloaded(frame) => self.overloaded(frame.retry_after_ms),
         }
     }

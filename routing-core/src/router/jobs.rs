@@ -4,10 +4,12 @@
 use super::commits::Then;
 use super::input::JobBegun;
 use super::{Output, Router};
-use crate::id::{Backend, CallId, PromptId};
+use crate::frame::{Download, DownloadProgress};
+use crate::id::{Backend, CallId, PromptId, SocketId};
 use crate::job::Job;
 use crate::ledger::{Call, CallState, Run};
 use crate::refusal::Refusal;
+use crate::run::Status;
 use serde_json::{Map, Value, json};
 
 impl Router {
@@ -49,7 +51,9 @@ impl Router {
             // The conversation was cleared meanwhile, and nobody waits for it.
             return run.seq.into_iter().for_each(|seq| self.settle_unused(&run.backend, None, seq, now));
         }
+        let backend = run.backend.clone();
         self.runs.insert(id.clone(), run);
+        self.tell_jobs(&backend, None);
         self.push(Output::BeginJob { comfyui, id, job, call });
     }
 
@@ -59,6 +63,7 @@ impl Router {
         let told = match outcome {
             JobBegun::No { code, message } => {
                 self.runs.remove(id);
+                self.tell_jobs(&run.backend, None);
                 if let Some(seq) = run.seq {
                     self.settle_unused(&run.backend, None, seq, now);
                 }
@@ -69,5 +74,41 @@ impl Router {
         };
         self.watch(id, &run);
         self.answer(call, Ok(told));
+    }
+
+    /// Shows every tab of the conversation which installations go on, and how this one ended.
+    pub(super) fn tell_jobs(&mut self, backend: &Backend, ended: Option<(&PromptId, &Run, Status)>) {
+        let members = self.members(backend);
+        let mut frame = self.jobs_of(backend);
+        frame.downloads.extend(ended.map(|(id, run, status)| shown(id, run, word(Some(status)))));
+        self.send(members, frame);
+    }
+
+    /// A tab joined: it is shown what goes on.
+    pub(super) fn greet_jobs(&mut self, socket: SocketId, backend: &Backend) {
+        let frame = self.jobs_of(backend);
+        if !frame.downloads.is_empty() {
+            self.to(socket, frame);
+        }
+    }
+
+    fn jobs_of(&self, backend: &Backend) -> DownloadProgress {
+        let mut open: Vec<_> = self.runs.iter().filter(|(_, run)| run.job && run.backend == *backend).collect();
+        open.sort_by_key(|(_, run)| run.seq);
+        DownloadProgress { downloads: open.into_iter().map(|(id, run)| shown(id, run, word(None))).collect() }
+    }
+}
+
+fn shown(id: &PromptId, run: &Run, status: &str) -> Download {
+    Download { id: id.clone(), name: run.title.clone(), status: status.to_owned() }
+}
+
+/// The published panel's words.
+fn word(ended: Option<Status>) -> &'static str {
+    match ended {
+        None => "downloading",
+        Some(Status::Success) => "done",
+        Some(Status::Error | Status::Interrupted) => "error",
+        Some(Status::Unknown) => "unknown",
     }
 }

@@ -288,6 +288,9 @@ impl Router {
     fn complete(&mut self, id: &PromptId, ending: Ending, now: u64) {
         let Some(run) = self.runs.remove(id) else { return };
         self.unwatch(id, &run);
+        if run.job {
+            self.tell_jobs(&run.backend, Some((id, &run, ending.status)));
+        }
         self.tell(Told { id: id.clone(), run, ending }, now);
     }
 

@@ -166,6 +166,9 @@ impl Router {
         let moved = self.apply_hello(&tab, &hello, &route, modern, now);
         self.greet(socket, &tab, &hello, first || moved, now);
         self.greet_blind(socket, &tab, hello.blind, now);
+        if let (true, Some(backend)) = (first || moved, self.tabs.get(&tab).map(|tab| tab.backend.clone())) {
+            self.greet_jobs(socket, &backend);
+        }
         self.tab_is_back(&tab, first, now);
     }
 

@@ -217,6 +217,10 @@ impl Stage {
             self.send(tab, mid, what);
             self.done(tab, mid).await?;
         }
+        for on in [true, false] {
+            self.order("a", PanelInput::SetBlind { on });
+            self.pause(60).await?;
+        }
         self.send("a", "a-5", "slow");
         sleep(Duration::from_millis(60)).await;
         self.send("b", "b-3", "say");

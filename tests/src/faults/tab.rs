@@ -272,6 +272,7 @@ impl Page {
             }
             UiChange::Conversation { .. }
             | UiChange::Blind { .. }
+            | UiChange::Downloads { .. }
             | UiChange::Recalled { .. }
             | UiChange::Sessions { .. }
             | UiChange::Found { .. }

@@ -373,6 +373,7 @@ impl World {
             | DaemonFrame::HistoryFound(_)
             | DaemonFrame::HistoryExport(_)
             | DaemonFrame::AskClosed(_)
+            | DaemonFrame::DownloadProgress(_)
             | DaemonFrame::Overloaded(_) => {}
         }
     }

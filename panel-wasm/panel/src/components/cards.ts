@@ -31,6 +31,12 @@ export class PanelCards extends PanelPart {
         text-decoration: line-through;
         opacity: 0.6;
       }
+      progress {
+        display: block;
+        width: 100%;
+        height: 6px;
+        margin-top: 4px;
+      }
       .active {
         font-weight: 600;
       }
@@ -46,6 +52,12 @@ export class PanelCards extends PanelPart {
     return html`
       ${[...view.runs.values()].map(
         (run) => html`<div class="card soft" data-testid="co-run" data-status=${run.status}>${strings.runQueued} · ${run.promptId.slice(0, 8)}</div>`,
+      )}
+      ${view.downloads.map(
+        (one) => html`<div class="card soft" role="status" data-testid="co-download" data-status=${one.status}>
+          ${strings.download[one.status] ?? one.status} · ${one.name}
+          ${one.status === 'downloading' ? html`<progress aria-label=${one.name}></progress>` : nothing}
+        </div>`,
       )}
       ${view.todo.length > 0
         ? html`<div class="card" data-testid="co-todo">

@@ -238,7 +238,33 @@ export type ConversationKey = string;
 /**
  * The frames that are told by `type`.
  */
-export type DaemonFrame = { "type": "welcome" } & Welcome | { "type": "session_epoch" } & SessionEpoch | { "type": "models" } & Models | { "type": "backends" } & Backends | { "type": "workflow_target" } & WorkflowTargetFrame | { "type": "comfyui_target" } & ComfyuiTarget | { "type": "ack" } & Ack | { "type": "nack" } & Nack | { "type": "echo" } & Echo | { "type": "say" } & Say | { "type": "stream" } & Stream | { "type": "action" } & Action | { "type": "turn" } & Turn | { "type": "session" } & Session | { "type": "turn_anchor" } & TurnAnchor | { "type": "agent_status" } & AgentStatus | { "type": "entry" } & Entry | { "type": "transcript" } & Transcript | { "type": "history_list" } & HistoryList | { "type": "history_transcript" } & HistoryTranscript | { "type": "history_found" } & HistoryFound | { "type": "history_export" } & HistoryExport | { "type": "ask_closed" } & AskClosed | { "type": "overloaded" } & Overloaded;
+export type DaemonFrame = { "type": "welcome" } & Welcome | { "type": "session_epoch" } & SessionEpoch | { "type": "models" } & Models | { "type": "backends" } & Backends | { "type": "workflow_target" } & WorkflowTargetFrame | { "type": "comfyui_target" } & ComfyuiTarget | { "type": "ack" } & Ack | { "type": "nack" } & Nack | { "type": "echo" } & Echo | { "type": "say" } & Say | { "type": "stream" } & Stream | { "type": "action" } & Action | { "type": "turn" } & Turn | { "type": "session" } & Session | { "type": "turn_anchor" } & TurnAnchor | { "type": "agent_status" } & AgentStatus | { "type": "entry" } & Entry | { "type": "transcript" } & Transcript | { "type": "history_list" } & HistoryList | { "type": "history_transcript" } & HistoryTranscript | { "type": "history_found" } & HistoryFound | { "type": "history_export" } & HistoryExport | { "type": "ask_closed" } & AskClosed | { "type": "download_progress" } & DownloadProgress | { "type": "overloaded" } & Overloaded;
+
+/**
+ * An installation.
+ */
+export type Download = {
+/**
+ * Its job.
+ */
+id: PromptId,
+/**
+ * What is installed, for people.
+ */
+name: string,
+/**
+ * `downloading`, `done`, `error` or `unknown`.
+ */
+status: string, };
+
+/**
+ * The installations of a conversation that go on, and those that ended just now: all of them, each time one changes.
+ */
+export type DownloadProgress = {
+/**
+ * In the order in which they were asked for.
+ */
+downloads: Array<Download>, };
 
 /**
  * Legacy: what the person said.
@@ -1459,7 +1485,11 @@ error?: string, } | { "change": "blind",
 /**
  * It is.
  */
-on: boolean, } | { "change": "exported",
+on: boolean, } | { "change": "downloads",
+/**
+ * All of them.
+ */
+downloads: Array<Download>, } | { "change": "exported",
 /**
  * A name for the file.
  */
