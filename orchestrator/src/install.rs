@@ -181,14 +181,6 @@ pub fn uninstall(comfyui: &Path) -> Result<Removed, InstallError> {
     Ok(Removed { folder, left })
 }
 
-/// Which version stands in a ComfyUI, if one was installed there.
-///
-/// # Errors
-/// See [`InstallError`].
-pub fn installed_version(comfyui: &Path) -> Result<Option<String>, InstallError> {
-    Ok(Manifest::read(&node_folder(comfyui)?)?.map(|manifest| manifest.version))
-}
-
 fn node_folder(comfyui: &Path) -> Result<PathBuf, InstallError> {
     let nodes = if comfyui.file_name().is_some_and(|name| name == "custom_nodes") {
         comfyui.to_owned()

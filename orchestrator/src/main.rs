@@ -74,7 +74,8 @@ async fn run(cli: Cli) -> Result<ExitCode, Failure> {
             let home = home()?;
             let config = load(&home)?;
             let stop = CancellationToken::new();
-            end_on_signal(stop.clone(), asked.detached).map_err(|error| failure("signals", &error))?;
+            end_on_signal(stop.clone(), asked.detached || !in_a_terminal())
+                .map_err(|error| failure("signals", &error))?;
             if asked.stop_with_stdin {
                 end_with_stdin(stop.clone());
             }
@@ -158,6 +159,12 @@ fn repeat(ready: &serde_json::Value, log: &std::path::Path, json: bool) {
         "It goes on without this terminal: `comfy-orchestrator stop` ends it. Its messages are in {}",
         log.display()
     );
+}
+
+/// Whether a person's terminal is at the other end. `nohup` and services have none, and nothing ends with it.
+fn in_a_terminal() -> bool {
+    use std::io::IsTerminal;
+    std::io::stdin().is_terminal() || std::io::stdout().is_terminal() || std::io::stderr().is_terminal()
 }
 
 /// The first signal ends in order, the second at once. A terminal that goes ends what was started in it, unless it was

@@ -10,11 +10,13 @@ import os
 import socket
 import subprocess
 import threading
+import time
 
 from . import place
 
 LOG = logging.getLogger("comfy-orchestrator")
 READY_SECONDS = 30
+LEAVING_SECONDS = 12
 STOP_SECONDS = 10
 
 
@@ -40,10 +42,10 @@ class Launcher:
 
     def start(self):
         """Starts it unless one runs, and waits for its ready line."""
+        if self._runs():
+            return
         program = place.program()
-        if answers(place.port()):
-            self.state = "running"
-        elif program is None:
+        if program is None:
             self._failed("missing", "the program comfy-orchestrator was not found: install it, or start it yourself")
         else:
             self._run(program, keep=os.environ.get("COMFY_ORCHESTRATOR_START") == "keep")
@@ -57,6 +59,16 @@ class Launcher:
             self.process.wait(STOP_SECONDS)
         except (OSError, subprocess.TimeoutExpired):
             self.process.terminate()
+
+    def _runs(self):
+        """Whether one is there to stay: that of a ComfyUI that was restarted just now still answers while it ends."""
+        end = time.monotonic() + LEAVING_SECONDS
+        while answers(place.port()):
+            self.state = "running"
+            if time.monotonic() > end:
+                return True
+            time.sleep(0.25)
+        return False
 
     def _run(self, program, keep):
         command = [program, "--json", *(["--home", place.home()] if place.given_home() else [])]

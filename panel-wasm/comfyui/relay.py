@@ -162,7 +162,8 @@ async def status(request):
         reachable = True
     except (OSError, asyncio.TimeoutError):
         reachable = False
-    mend = None if reachable and present else f"start comfy-orchestrator (port {port}, home {place.home()})"
-    told = {"daemon": reachable, "port": port, "token": present, "launch": LAUNCHER.state, "mend": LAUNCHER.problem or mend}
+    mend = LAUNCHER.problem or f"start comfy-orchestrator (port {port}, home {place.home()})"
+    told = {"daemon": reachable, "port": port, "token": present, "launch": LAUNCHER.state,
+            "mend": None if reachable and present else mend}
     return web.Response(text=json.dumps(told),
                         content_type="application/json", headers={"Cache-Control": "no-store"})

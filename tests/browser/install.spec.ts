@@ -95,6 +95,14 @@ test('a daemon that runs is used, is not started twice, and stays', async () => 
   expect(await daemon.stop()).toBe(0)
 })
 
+test('a daemon that is just leaving is replaced', async () => {
+  const daemon = await startDaemon(home)
+  const server = await comfy('1')
+  await expect.poll(() => launch(server)).toBe('running')
+  expect(await daemon.stop()).toBe(0)
+  await expect.poll(() => launch(server), { timeout: 15_000 }).toBe('started')
+})
+
 test('two ComfyUIs that start at once have one daemon between them', async () => {
   const servers = await Promise.all([comfy('1'), comfy('1')])
   await expect.poll(answers, { timeout: 30_000 }).toBe(true)

@@ -223,6 +223,17 @@ async fn report_071_a_daemon_in_a_terminal_ends_in_order_with_it() {
 }
 
 #[tokio::test]
+async fn report_071_a_daemon_without_a_terminal_does_not_mind_a_hangup() {
+    let home = demo();
+    let daemon = home.start().await;
+    let hung_up = std::process::Command::new("kill").args(["-HUP", &daemon.pid().to_string()]).status().unwrap();
+    assert!(hung_up.success());
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(state(&home).await, "serves");
+    daemon.stop().await;
+}
+
+#[tokio::test]
 async fn report_071_a_program_that_was_replaced_is_told_until_the_new_one_runs() {
     let home = demo();
     let copy = home.scratch().join("comfy-orchestrator");

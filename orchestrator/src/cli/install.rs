@@ -3,7 +3,6 @@
 use crate::install::{self, DaemonPlace, InstallError};
 use clap::Args;
 use serde_json::json;
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// What `install` takes.
@@ -34,7 +33,8 @@ pub struct Uninstall {
 /// See [`InstallError`].
 pub fn install(asked: &Install, home: Option<&Path>, as_json: bool) -> Result<String, InstallError> {
     let program = std::env::current_exe().map_err(|error| InstallError::Io { path: "this program".into(), error })?;
-    let home = home.map(|home| absolute(home).map_err(|error| InstallError::Io { path: home.to_owned(), error }));
+    let home =
+        home.map(|home| std::path::absolute(home).map_err(|error| InstallError::Io { path: home.to_owned(), error }));
     let daemon = DaemonPlace { program, home: home.transpose()?, port: asked.port };
     let done = install::install(&asked.comfyui, &daemon, asked.force)?;
     let (folder, version) = (done.folder.display(), env!("CARGO_PKG_VERSION"));
@@ -74,8 +74,4 @@ pub fn uninstall(asked: &Uninstall, as_json: bool) -> Result<String, InstallErro
             done.left.join(", ")
         )
     })
-}
-
-fn absolute(path: &Path) -> io::Result<PathBuf> {
-    std::path::absolute(path)
 }
