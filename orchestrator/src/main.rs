@@ -95,7 +95,10 @@ async fn run(cli: Cli) -> Result<ExitCode, Failure> {
             let home = home()?;
             told(cli::stop(&home, &load(&home)?, cli.json).await, DaemonError::code)
         }
-        Command::Install(asked) => told(cli::install(asked, cli.given_home(), cli.json), InstallError::code),
+        Command::Install(asked) => {
+            let port = load(&home()?)?.server.port;
+            told(cli::install(asked, cli.given_home(), port, cli.json), InstallError::code)
+        }
         Command::Uninstall(asked) => told(cli::uninstall(asked, cli.json), InstallError::code),
         Command::Token(command) => {
             let file = TokenFile::open(&home()?).map_err(|error| failure(error.code(), &error))?;

@@ -1,6 +1,6 @@
 // The custom node as people have it: installed by the daemon's own program, which ComfyUI then starts and takes along.
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, readdirSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startComfy, type ComfyServer } from './support/comfy'
 import { makeHome, program, startDaemon, type DaemonHome } from './support/daemon'
@@ -54,14 +54,20 @@ async function answers(): Promise<boolean> {
   return fetch(`http://127.0.0.1:${home.port}/healthz`).then((answer) => answer.ok, () => false)
 }
 
-test('install writes the node once, and says what to do', () => {
-  const wrong = ours('install', '--comfyui', home.scratch)
+test('install writes the node once, with the port of the configuration, and says what to do', () => {
+  const configured = join(home.scratch, 'other.toml')
+  writeFileSync(configured, '[server]\nport = 9200\n')
+  const wrong = ours('--home', home.path, 'install', '--comfyui', home.scratch)
   expect(wrong.status).toBe(1)
   expect(wrong.text).toContain('custom_nodes')
   const first = ours('--home', home.path, 'install', '--comfyui', comfyFolder, '--port', String(home.port))
   expect(first.text).toContain('Restart ComfyUI')
   expect(readdirSync(join(pack, 'web')).sort()).toEqual(['comfy-orchestrator.js', 'comfy-orchestrator.wasm'])
   expect(JSON.parse(readFileSync(join(pack, 'daemon.json'), 'utf8'))).toEqual({ program: program('comfy-orchestrator'), home: home.path, port: home.port })
+  const chosen = ours('--home', home.path, 'install', '--comfyui', comfyFolder, '--config', configured)
+  expect(chosen.status, chosen.text).toBe(0)
+  expect(JSON.parse(readFileSync(join(pack, 'daemon.json'), 'utf8'))).toMatchObject({ port: 9200 })
+  ours('--home', home.path, 'install', '--comfyui', comfyFolder, '--port', String(home.port))
   const again = ours('--home', home.path, 'install', '--comfyui', comfyFolder, '--port', String(home.port))
   expect(again.text).toContain('already')
 })

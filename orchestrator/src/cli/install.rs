@@ -1,5 +1,6 @@
 //! `install` and `uninstall`: what is asked for and what is told. What may be written stands in [`crate::install`].
 
+use crate::config::DEFAULT_PORT;
 use crate::install::{self, DaemonPlace, InstallError};
 use clap::Args;
 use serde_json::json;
@@ -11,7 +12,7 @@ pub struct Install {
     /// ComfyUI's folder: the one that holds custom_nodes.
     #[arg(long, value_name = "FOLDER")]
     pub comfyui: PathBuf,
-    /// Port of the daemon that this ComfyUI uses [default: 9101].
+    /// Port of the daemon that this ComfyUI uses [default: that of the configuration, or 9101].
     #[arg(long)]
     pub port: Option<u16>,
     /// Also write over files that somebody changed.
@@ -27,15 +28,17 @@ pub struct Uninstall {
     pub comfyui: PathBuf,
 }
 
-/// Carries out `install`; returns what to print. `home`: the folder that was chosen, unless it is the usual one.
+/// Carries out `install`; returns what to print. `home`: the folder that was chosen, unless it is the usual one. `port`: of
+/// the daemon, by flag, environment or configuration.
 ///
 /// # Errors
 /// See [`InstallError`].
-pub fn install(asked: &Install, home: Option<&Path>, as_json: bool) -> Result<String, InstallError> {
+pub fn install(asked: &Install, home: Option<&Path>, port: u16, as_json: bool) -> Result<String, InstallError> {
     let program = std::env::current_exe().map_err(|error| InstallError::Io { path: "this program".into(), error })?;
     let home =
         home.map(|home| std::path::absolute(home).map_err(|error| InstallError::Io { path: home.to_owned(), error }));
-    let daemon = DaemonPlace { program, home: home.transpose()?, port: asked.port };
+    let daemon =
+        DaemonPlace { program, home: home.transpose()?, port: Some(port).filter(|port| *port != DEFAULT_PORT) };
     let done = install::install(&asked.comfyui, &daemon, asked.force)?;
     let (folder, version) = (done.folder.display(), env!("CARGO_PKG_VERSION"));
     if as_json {
